@@ -59,7 +59,12 @@ fn become_tools() -> ExitCode {
     let error = match std::env::current_exe() {
         Ok(own) => {
             let tools = own.with_file_name(TOOLS);
-            let error = std::process::Command::new(&tools).arg0(name).args(arguments).exec();
+            let mut command = std::process::Command::new(&tools);
+            command.arg0(name).args(arguments);
+            // What was closed is closed there, and what was ignored is ignored.
+            foretell_pagecache::expect_children();
+            foretell_pagecache::hand_on(&mut command);
+            let error = command.exec();
             format!("cannot execute {}, which belongs beside this program ({error})", tools.display())
         }
         Err(error) => format!("cannot find {TOOLS}, which belongs beside this program ({error})"),

@@ -266,8 +266,9 @@ fn what_is_no_program_is_the_compilers_alone() {
 fn what_cannot_be_translated_is_compiled_unchanged_and_one_line_says_why() {
     let project = Project::new();
     project.cc_quietly("-c -Iinclude where.c");
-    // The source has changed since: its object is no longer its.
-    fs::write(project.path("where.c"), format!("{WHERE}/* changed */\n")).unwrap();
+    // The source has changed since, and what it was is not kept any more.
+    fs::write(project.path("where.c"), WHERE.replace("4096", "4095")).unwrap();
+    fs::remove_dir_all(project.path("cache")).unwrap();
     let output = project.cc("-Iinclude -DCOUNT=20 main.c where.o -o stale");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && said.lines().count() == 1, "{said}");

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use foretell_slicer::driver::{Limits, compile_cxx, compile_within};
+use foretell_slicer::driver::{Limits, compile_cxx_within, compile_within};
 
 const PROGRAM: &str = r#"
 #include <fcntl.h>
@@ -269,9 +269,9 @@ fn a_program_in_cxx_is_as_it_was_and_a_line_says_so() {
     let path = |name: &str| OsString::from(folder.path().join(name));
     let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
     let object = [words(&["-c", "-o"]), vec![path("a.o"), path("a.cpp")]].concat();
-    let said = compile_cxx(&object).unwrap();
+    let said = compile_cxx_within(&object).unwrap();
     assert_eq!((said.exit_code, said.diagnosis), (0, None));
-    let from_object = compile_cxx(&[words(&["-o"]), vec![path("one"), path("a.o")]].concat()).unwrap();
+    let from_object = compile_cxx_within(&[words(&["-o"]), vec![path("one"), path("a.o")]].concat()).unwrap();
     let from_sources =
         compile_within(&[words(&["-o"]), vec![path("two"), path("a.cpp"), path("b.c")]].concat(), None)
             .unwrap();
@@ -372,4 +372,37 @@ int main(int argc, char **argv)
     for flags in [&["-O2", "-g"][..], &["-O0", "-std=gnu99"], &["-O2", "-flto"]] {
         assert_eq!(from_objects(folder.path(), flags, &["a.c", "b.c"]), ("50\n".to_owned(), 5), "{flags:?}");
     }
+}
+
+/// Blocks behind labels, and loops of which a slice needs the beginning only.
+#[test]
+fn what_a_block_declares_is_its_own() {
+    let text = PROGRAM.replace(
+        "    for (int i",
+        "    if (argc > 1)\n        goto second;\nfirst:\n    {\n        int len = argc * 4096;\n        \
+         if (pread(fd, &byte, 1, len) == 1)\n            sum += byte;\n        goto third;\n    }\nsecond:\n    {\n        \
+         int len = argc * 4096;\n        if (pread(fd, &byte, 1, len * 2) == 1)\n            sum += byte;\n        \
+         goto first;\n    }\nthird:\n    for (int other = open(argv[0], O_RDONLY); other < 0; other++)\n        \
+         sum++;\n    for (int other = open(argv[0], O_RDONLY); other < 0; other++)\n        sum++;\n    for (int i",
+    );
+    let folder = folder_with(&[("a.c", &text)]);
+    assert_eq!(from_objects(folder.path(), &["-O2"], &["a.c"]), ("63\n".to_owned(), 21));
+}
+
+/// It is said again, and tried with another limit.
+#[test]
+fn what_passed_a_limit_is_not_tried_again() {
+    let folder =
+        folder_with(&[("a.c", &format!("{PROGRAM}/* of a limit */\nint limit{};\n", std::process::id()))]);
+    let (source, program) = (folder.path().join("a.c"), folder.path().join("prog"));
+    let said = |limits: Limits| {
+        let words = [source.as_path(), Path::new("-o"), &program].map(OsString::from);
+        compile_within(&words, Some(limits)).unwrap().diagnosis
+    };
+    let none = Limits { processor_s: 0, memory_mib: 16 << 10 };
+    let first = said(none).unwrap();
+    assert!(first.contains("more than 0 s of processor time"), "{first}");
+    assert_eq!(said(none).unwrap(), first);
+    assert_eq!(said(Limits { processor_s: 600, memory_mib: 16 << 10 }), None);
+    assert!(is_translated(&program));
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use foretell_pagecache::hand_on;
 use foretell_slicer::driver;
 
 use crate::terminal::warn;
@@ -23,7 +24,7 @@ pub fn execute(args: &Args, cli: fn() -> clap::Command) -> anyhow::Result<u8> {
     if args.arguments == ["--help"] {
         return Ok(help(cli, "cc"));
     }
-    Ok(told(&driver::compile(&args.arguments)?))
+    Ok(told(&driver::compile(&given(), hand_on)?))
 }
 
 /// The same for C++, of which nothing is translated.
@@ -34,7 +35,12 @@ pub fn execute_cxx(args: &Args, cli: fn() -> clap::Command) -> anyhow::Result<u8
     if args.arguments == ["--help"] {
         return Ok(help(cli, "c++"));
     }
-    Ok(told(&driver::compile_cxx(&args.arguments)?))
+    Ok(told(&driver::compile_cxx(&given(), hand_on)?))
+}
+
+/// The arguments as they were given: clap leaves out a `--`.
+fn given() -> Vec<OsString> {
+    std::env::args_os().skip(2).collect()
 }
 
 /// Prints what `command` does. No build asks a compiler for that alone, and a person does first of all.

@@ -51,7 +51,15 @@ const TAKE_VALUE: &[&str] = &[
     "--param",
     "--sysroot",
     "-dumpbase",
+    "-dumpbase-ext",
     "-dumpdir",
+    "-specs",
+    "-Ttext",
+    "-Tdata",
+    "-Tbss",
+    "-Ttext-segment",
+    "-iplugindir",
+    "-imultiarch",
 ];
 
 /// Options whose value may also follow without a space; the others of [`TAKE_VALUE`] stand alone.
@@ -77,7 +85,8 @@ const JOINED: &[&str] = &[
     "-imacros",
 ];
 
-/// With one of these the command makes no program and no object file of C, or one that has no main.
+/// With one of these the command makes no program and no object file of C, or one that has no main, or it does something
+/// beside that a second run would do again: such a command is the compiler's alone.
 const NOT_OURS: &[&str] = &[
     "-E",
     "-S",
@@ -89,15 +98,47 @@ const NOT_OURS: &[&str] = &[
     "-r",
     "-nostdlib",
     "-nostartfiles",
+    "-nodefaultlibs",
+    "-nolibc",
     "-ffreestanding",
     "-emit-llvm",
-    "--help",
-    "--version",
-    "-dumpversion",
-    "-dumpmachine",
-    "-dumpspecs",
     "-analyze",
-    "--analyze",
+    "-wrapper",
+    "-aux-info",
+    "-time",
+];
+
+/// How the options begin that make the compiler write more files: it has done so when we compile or link again. What
+/// `-gsplit-dwarf` would put beside the program is in it then.
+const SIDE_OUTPUTS: &[&str] = &[
+    "-save-temps",
+    "-gsplit-dwarf",
+    "-fstack-usage",
+    "-fcallgraph-info",
+    "-fsave-optimization-record",
+    "-fopt-info",
+    "-ftime-report",
+    "-fmem-report",
+    "-Wp,-M",
+];
+
+/// How further ones of them begin.
+const NOT_OURS_BEGIN: &[&str] =
+    &["-print-", "-dump", "-fdump-", "-fplugin", "-time=", "-Wa,-a", "-fcompare-debug"];
+
+/// The options with two dashes that are understood (GCC manual, "Option Summary"). Many more are other names of what has one
+/// dash, `--compile` and `--output` among them, and builds do not use them: a command with any other one is the compiler's
+/// alone.
+const LONG: &[&str] = &[
+    "--param",
+    "--std",
+    "--sysroot",
+    "--coverage",
+    "--static",
+    "--pipe",
+    "--ansi",
+    "--pedantic",
+    "--target",
 ];
 
 /// Nested response files are followed this deep; a file that names itself would never end.
@@ -137,9 +178,8 @@ pub(super) struct Invocation {
 impl Invocation {
     pub(super) fn parse(arguments: &[OsString]) -> Self {
         let mut flat = Vec::new();
-        expand(arguments, RESPONSE_FILES_DEEP, &mut flat);
+        let mut ours = expand(arguments, RESPONSE_FILES_DEEP, &mut flat);
         let mut parsed = Vec::new();
-        let mut ours = true;
         let mut compile = false;
         let mut language_given = false;
         let mut words = flat.into_iter();
@@ -148,7 +188,8 @@ impl Invocation {
             if !text.starts_with('-') || text == "-" {
                 let path = PathBuf::from(&word);
                 let is_c = path.extension() == Some(OsStr::new("c"));
-                ours &= text != "-";
+                // What is read from a pipe can be read once.
+                ours &= text != "-" && !fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file());
                 parsed.push(if is_c || (language_given && !is_object(&path)) {
                     Argument::Source(path)
                 } else {
@@ -158,7 +199,7 @@ impl Invocation {
             }
             let value = if TAKE_VALUE.contains(&text.as_str()) { words.next() } else { None };
             compile |= text == "-c";
-            ours &= !NOT_OURS.contains(&text.as_str()) && !text.starts_with("-print-");
+            ours &= !is_not_ours(&text, value.as_deref());
             if let Some(language) = value_of("-x", &text, value.as_deref()) {
                 ours &= language == "c" || language == "none";
                 language_given = language == "c";
@@ -215,7 +256,7 @@ impl Invocation {
     /// The options that shape the code of a translation unit: neither inputs nor outputs, dependency files
     /// or the linker's business.
     pub(super) fn compile_flags(&self) -> Vec<OsString> {
-        self.flags(|option| {
+        let mut flags = self.flags(|option| {
             !(option == "-c"
                 || option.starts_with("-o")
                 || option.starts_with("-x")
@@ -223,12 +264,41 @@ impl Invocation {
                 || option.starts_with("-l")
                 || option.starts_with("-L")
                 || option.starts_with("-Wl,")
-                || option.starts_with("-save-temps")
+                || writes_beside(option)
                 || matches!(
                     option,
                     "-Xlinker" | "-T" | "-u" | "-z" | "-e" | "-s" | "-static" | "-pie" | "-no-pie"
                 ))
-        })
+        });
+        if !self.flags(|option| option.starts_with("-gsplit-dwarf")).is_empty() {
+            flags.insert(0, "-g".into());
+        }
+        flags
+    }
+
+    /// The archives among the inputs, and what `-l` may find: in the folders that are given, and where a system has what was
+    /// built on it (GCC manual, "Options for Linking").
+    pub(super) fn archives(&self) -> impl Iterator<Item = PathBuf> {
+        let values = |name: &'static str| {
+            self.arguments.iter().filter_map(move |argument| match argument {
+                Argument::Option(option, value) => {
+                    value_of(name, &option.to_string_lossy(), value.as_deref())
+                }
+                _ => None,
+            })
+        };
+        let mut folders: Vec<PathBuf> = values("-L").map(PathBuf::from).collect();
+        folders.extend(std::env::var_os("LIBRARY_PATH").iter().flat_map(std::env::split_paths));
+        folders.push("/usr/local/lib".into());
+        let named = values("-l").flat_map(move |name| {
+            let file = name.strip_prefix(':').map_or_else(|| format!("lib{name}.a"), str::to_owned);
+            folders.iter().map(|folder| folder.join(&file)).collect::<Vec<_>>()
+        });
+        let given = self.arguments.iter().filter_map(|argument| match argument {
+            Argument::File(path) => Some(path.clone()),
+            _ => None,
+        });
+        given.chain(named).filter(|path| path.is_file())
     }
 
     /// The option by which the program is to count its own lines, if there is one: what is counted has to be the source's,
@@ -243,6 +313,8 @@ impl Invocation {
                     "-ftest-coverage",
                     "-fprofile-arcs",
                     "-fprofile-instr-generate",
+                    "-p",
+                    "-pg",
                 ];
                 (counts.contains(&text.as_ref()) || text.starts_with("-fprofile-generate"))
                     .then(|| text.into_owned())
@@ -252,15 +324,30 @@ impl Invocation {
     }
 
     /// Of these the ones that a runtime, which is a part of no source, has to be compiled with as well: for
-    /// which machine, and under which sanitizer.
+    /// which machine, under which sanitizer, and by which parts of the compiler.
     pub(super) fn machine_flags(&self) -> Vec<OsString> {
         self.flags(|option| {
             (option.starts_with("-m") && !option.starts_with("-mtune"))
-                || option.starts_with("-fsanitize")
-                || option.starts_with("--sysroot")
-                || option.starts_with("--target")
-                || matches!(option, "-target" | "-isysroot" | "-g" | "-B")
+                || ["-fsanitize", "--sysroot", "--target", "-B", "-specs"]
+                    .iter()
+                    .any(|begin| option.starts_with(begin))
+                || matches!(option, "-target" | "-isysroot")
         })
+    }
+
+    /// The folders that are given for headers, and the headers that are included first.
+    pub(super) fn header_places(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let values = |names: &[&str]| -> Vec<PathBuf> {
+            let value = |argument: &Argument| match argument {
+                Argument::Option(option, value) => names
+                    .iter()
+                    .find_map(|name| value_of(name, &option.to_string_lossy(), value.as_deref()))
+                    .map(PathBuf::from),
+                _ => None,
+            };
+            self.arguments.iter().filter_map(value).collect()
+        };
+        (values(&["-I", "-iquote", "-isystem", "-idirafter"]), values(&["-include", "-imacros"]))
     }
 
     /// Flags for the runtime: those of the machine, and whether there is a dynamic linker to ask for names.
@@ -351,19 +438,56 @@ fn is_object(path: &Path) -> bool {
     [".o", ".a", ".so", ".lo", ".obj"].iter().any(|end| name.ends_with(end)) || name.contains(".so.")
 }
 
-/// Puts the contents of `@FILE` in its place; what is no readable file stays as it is, as the compilers do.
-fn expand(arguments: &[OsString], deep: usize, flat: &mut Vec<OsString>) {
+/// Does this option make the compiler write more files?
+pub(super) fn writes_beside(option: &str) -> bool {
+    SIDE_OUTPUTS.iter().any(|begin| option.starts_with(begin))
+}
+
+/// What of an option for the linker is given to it again: nothing of what makes it write a map or a list of dependencies,
+/// which are of the first link. `None` if the option is another one.
+pub(super) fn for_the_linker(option: &str) -> Option<Option<OsString>> {
+    const WITH_VALUE: &[&str] = &["-Map", "--Map", "--dependency-file", "--out-implib"];
+    let words = option.strip_prefix("-Wl,")?;
+    let mut kept = vec!["-Wl"];
+    let mut words = words.split(',');
+    while let Some(word) = words.next() {
+        if WITH_VALUE.contains(&word) {
+            words.next();
+        } else if !WITH_VALUE.iter().any(|name| word.split_once('=').is_some_and(|(first, _)| first == *name))
+        {
+            kept.push(word);
+        }
+    }
+    Some((kept.len() > 1).then(|| kept.join(",").into()))
+}
+
+/// Does this option, whose value may be the next argument, make the command the compiler's alone?
+fn is_not_ours(option: &str, value: Option<&OsStr>) -> bool {
+    let name = option.split_once('=').map_or(option, |(name, _)| name);
+    // The preprocessor, the assembler and the linker write more files by options of their own.
+    let writes =
+        |word: &OsStr| word.to_string_lossy().starts_with(if option == "-Xassembler" { "-a" } else { "-M" });
+    NOT_OURS.contains(&option)
+        || NOT_OURS_BEGIN.iter().any(|begin| option.starts_with(begin))
+        || (option.starts_with("--") && !LONG.contains(&name))
+        || (matches!(option, "-Xpreprocessor" | "-Xassembler" | "-Xlinker") && value.is_some_and(writes))
+}
+
+/// Puts the contents of `@FILE` in its place; what is no readable file stays as it is, as the compilers do. `false` if one is
+/// no regular file: what is read from a pipe the compiler would not find again.
+fn expand(arguments: &[OsString], deep: usize, flat: &mut Vec<OsString>) -> bool {
+    let mut whole = true;
     for argument in arguments {
         let text = argument.to_string_lossy();
-        let content = match text.strip_prefix('@') {
-            Some(path) if deep > 0 => fs::read_to_string(path).ok(),
-            _ => None,
-        };
+        let path = text.strip_prefix('@').filter(|_| deep > 0).map(Path::new).filter(|path| path.exists());
+        whole &= path.is_none_or(Path::is_file);
+        let content = path.filter(|path| path.is_file()).and_then(|path| fs::read_to_string(path).ok());
         match content {
-            Some(content) => expand(&words_of(&content), deep - 1, flat),
+            Some(content) => whole &= expand(&words_of(&content), deep - 1, flat),
             None => flat.push(argument.clone()),
         }
     }
+    whole
 }
 
 /// The words of a response file: separated by white space, quoted by `'` or `"`, `\` before any character.
@@ -413,6 +537,12 @@ mod tests {
             ("-x assembler a.c", Action::Pass),
             ("-x c -", Action::Pass),
             ("--version", Action::Pass),
+            ("--compile a.c", Action::Pass),
+            ("--output=prog a.c", Action::Pass),
+            ("--coverage a.c", Action::Link),
+            ("-Xpreprocessor -MD -Xpreprocessor a.d -c a.c", Action::Pass),
+            ("-fdump-tree-all -c a.c", Action::Pass),
+            ("-c /dev/null -x c", Action::Pass),
             ("-v", Action::Pass),
             ("-print-search-dirs", Action::Pass),
             ("conftest.c -o conftest", Action::Pass),
@@ -439,7 +569,19 @@ mod tests {
         let flags = invocation.compile_flags();
         assert_eq!(flags, words_of("-O2 -g -Wall -I inc -DN=3 -std=c99 -fsanitize=address"));
         assert_eq!(front_end_flags(&flags), ["-I", "inc", "-DN=3", "-std=c99"]);
-        assert_eq!(invocation.machine_flags(), words_of("-g -fsanitize=address"));
+        assert_eq!(invocation.machine_flags(), words_of("-fsanitize=address"));
+    }
+
+    #[test]
+    fn a_map_is_of_the_first_link() {
+        let kept =
+            |option: &str| for_the_linker(option).map(|kept| kept.map(|kept| kept.into_string().unwrap()));
+        assert_eq!(
+            kept("-Wl,-z,now,-Map,x.map,--gc-sections"),
+            Some(Some("-Wl,-z,now,--gc-sections".to_owned()))
+        );
+        assert_eq!(kept("-Wl,-Map=x.map"), Some(None));
+        assert_eq!(kept("-Wall"), None);
     }
 
     #[test]

@@ -4,11 +4,17 @@
 //! make(1) looks for what they name when the compiler has long ended. Where there is no such place, it is a
 //! temporary folder for one command.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+use super::arguments::Invocation;
+
+/// Most files that are looked at for the header's name.
+const MOST_FILES: usize = 4096;
 
 const NAME: &str = "foretell_slice.h";
 const TEXT: &str = include_str!("../../runtime/foretell_slice.h");
@@ -38,6 +44,48 @@ impl Headers {
     pub(super) fn flags(&self) -> [OsString; 2] {
         ["-idirafter".into(), self.path.clone().into()]
     }
+}
+
+/// Is the header included by a source of this command, or by a header of its own? A command of any other is given to the compiler as
+/// it is, word for word.
+pub(super) fn are_wanted(invocation: &Invocation) -> bool {
+    let (mut folders, first) = invocation.header_places();
+    for variable in ["CPATH", "C_INCLUDE_PATH"] {
+        folders.extend(env::var_os(variable).iter().flat_map(env::split_paths));
+    }
+    folders.push(PathBuf::new());
+    let mut waiting: Vec<PathBuf> = invocation.sources().map(Path::to_owned).collect();
+    for header in first {
+        waiting.extend(folders.iter().map(|folder| folder.join(&header)));
+    }
+    let mut seen = BTreeSet::new();
+    while let Some(path) = waiting.pop() {
+        if seen.len() == MOST_FILES || seen.contains(&path) || !path.is_file() {
+            continue;
+        }
+        let text = fs::read(&path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let home = path.parent().unwrap_or(Path::new("")).to_owned();
+        for name in text.lines().filter_map(included) {
+            if name.ends_with(NAME) {
+                return true;
+            }
+            waiting.extend(std::iter::once(&home).chain(&folders).map(|folder| folder.join(name)));
+        }
+        seen.insert(path);
+    }
+    false
+}
+
+/// What a line includes.
+fn included(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
+    let rest = rest.strip_prefix("_next").unwrap_or(rest).trim_start();
+    let (rest, end) = match rest.strip_prefix('"') {
+        Some(rest) => (rest, '"'),
+        None => (rest.strip_prefix('<')?, '>'),
+    };
+    rest.split_once(end).map(|(name, _)| name)
 }
 
 /// Writes the header unless it is there as it should be.
@@ -72,6 +120,24 @@ mod tests {
         assert_eq!(with(Some("/c"), Some("/h")), Some(PathBuf::from("/c/foretell/include")));
         assert_eq!(with(None, Some("/h")), Some(PathBuf::from("/h/.cache/foretell/include")));
         assert_eq!(with(Some("relative"), Some("")), None);
+    }
+
+    #[test]
+    fn the_folder_is_for_those_that_include_the_header() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("inc")).unwrap();
+        fs::write(path("inc/own.h"), "#  include <deep.h>\n").unwrap();
+        fs::write(path("deep.h"), "# include \"foretell_slice.h\"\n").unwrap();
+        fs::write(path("a.c"), "#include <stdio.h>\n#include \"own.h\"\n#include \"a.c\"\n").unwrap();
+        let wanted = |words: &[&str]| {
+            let words =
+                words.iter().map(|word| OsString::from(word.replace('@', folder.path().to_str().unwrap())));
+            are_wanted(&Invocation::parse(&words.collect::<Vec<_>>()))
+        };
+        assert!(wanted(&["-I@/inc", "-c", "@/a.c", "-iquote", "@"]));
+        assert!(!wanted(&["-I@/inc", "-c", "@/a.c"]) && !wanted(&["-c", "@/a.c"]));
+        assert!(wanted(&["-c", "-I", "@/inc", "-isystem", "@", "-include", "own.h", "@/inc/none.c"]));
     }
 
     #[test]

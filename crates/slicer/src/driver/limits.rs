@@ -21,6 +21,17 @@ const LOOK: Duration = Duration::from_millis(10);
 const PAGE_BYTES: u64 = 4096;
 const TICKS_PER_S: u64 = 100;
 
+/// Why there is no result.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Left {
+    /// A limit was passed, and would be again.
+    #[error("{0}")]
+    Limit(String),
+    /// The work itself says so.
+    #[error("{0}")]
+    Work(String),
+}
+
 /// What a translation may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -59,35 +70,35 @@ impl Limits {
     /// Runs `work` within the limits.
     ///
     /// # Errors
-    /// Which limit was passed, or that the work panicked: a defect of the translator must not stop a build.
+    /// Which limit was passed, what the work says, or that it panicked: a defect of the translator must not stop a build.
     pub(super) fn keep<T: Send + 'static>(
         self,
         work: impl FnOnce() -> Result<T, String> + Send + 'static,
-    ) -> Result<T, String> {
+    ) -> Result<T, Left> {
         let (sender, receiver) = channel();
         let began = processor_ticks();
         let spent = || (processor_ticks() - began) / TICKS_PER_S;
-        let failed = || Err("the translator failed, which is a defect of it".to_owned());
+        let failed = || Err(Left::Work("the translator failed, which is a defect of it".to_owned()));
         let started = thread::Builder::new().spawn(move || {
             // Nobody may be there any more to take it.
             let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
         });
-        started.map_err(|e| format!("the translator does not start: {e}"))?;
+        started.map_err(|e| Left::Work(format!("the translator does not start: {e}")))?;
         loop {
             if spent() >= self.processor_s {
-                return Err(format!(
+                return Err(Left::Limit(format!(
                     "translating takes more than {} s of processor time (FORETELL_CC_SECONDS)",
                     self.processor_s
-                ));
+                )));
             }
             if memory_bytes() >> 20 >= self.memory_mib {
-                return Err(format!(
+                return Err(Left::Limit(format!(
                     "translating takes more than {} MiB (FORETELL_CC_MEMORY_MIB)",
                     self.memory_mib
-                ));
+                )));
             }
             match receiver.recv_timeout(LOOK) {
-                Ok(Ok(result)) => return result,
+                Ok(Ok(result)) => return result.map_err(Left::Work),
                 Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => return failed(),
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -116,12 +127,15 @@ mod tests {
     #[test]
     fn work_within_the_limits_gives_its_result() {
         assert_eq!(Limits::default().keep(|| Ok(7)), Ok(7));
-        assert_eq!(Limits::default().keep(|| Err::<(), _>("why".to_owned())), Err("why".to_owned()));
+        assert_eq!(
+            Limits::default().keep(|| Err::<(), _>("why".to_owned())),
+            Err(Left::Work("why".to_owned()))
+        );
     }
 
     #[test]
     fn a_panic_is_a_defect_and_no_end() {
-        let said = Limits::default().keep::<()>(|| panic!("a defect")).unwrap_err();
+        let said = Limits::default().keep::<()>(|| panic!("a defect")).unwrap_err().to_string();
         assert_eq!(said, "the translator failed, which is a defect of it");
     }
 
@@ -132,9 +146,9 @@ mod tests {
             let (_keep, never) = channel::<()>();
             never.recv().map_err(|e| e.to_string())
         };
-        let said = Limits { processor_s: 0, ..Limits::default() }.keep(endless).unwrap_err();
+        let said = Limits { processor_s: 0, ..Limits::default() }.keep(endless).unwrap_err().to_string();
         assert!(said.contains("more than 0 s of processor time (FORETELL_CC_SECONDS)"), "{said}");
-        let said = Limits { memory_mib: 1, ..Limits::default() }.keep(endless).unwrap_err();
+        let said = Limits { memory_mib: 1, ..Limits::default() }.keep(endless).unwrap_err().to_string();
         assert!(said.contains("more than 1 MiB (FORETELL_CC_MEMORY_MIB)"), "{said}");
     }
 

@@ -3,14 +3,19 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::time::SystemTime;
 
-use super::arguments::{Argument, DEFAULT_OUTPUT, Invocation, front_end_flags};
-use super::compiler::{Compiled, Compiler, NoCompiler, is_replaceable};
+use super::arguments::{
+    Argument, DEFAULT_OUTPUT, Invocation, for_the_linker, front_end_flags, writes_beside,
+};
+use super::broken_off::Swept;
+use super::compiler::{Compiled, Compiler, NoCompiler};
+use super::given_up::GivenUp;
 use super::headers::{Headers, cache};
-use super::limits::Limits;
+use super::limits::{Left, Limits};
+use super::linked::{Member, TRACE, is_program, members};
 use super::objects::{Making, Objects, unit_name};
 use super::parallel::in_parallel;
 use super::preprocessed::{self, Declarations, Texts};
@@ -18,7 +23,6 @@ use super::record::{self, Record};
 use super::{late, runtime_object};
 use crate::models::Models;
 use crate::runtime::write_runtime;
-use crate::store;
 use crate::{Input, Options, Translation, translate};
 
 /// Functions by which a program comes to a file that could be prefetched. A program whose sources and headers of its own
@@ -32,9 +36,7 @@ pub(super) struct Unit {
     pub(super) input: Option<PathBuf>,
     /// Does the link compile it itself?
     pub(super) is_source: bool,
-    /// The object that it was compiled to, by a number of its own.
-    object: Option<u128>,
-    /// That object, if it is a member of an archive.
+    /// The object that it was compiled to, if it is a member of an archive.
     pub(super) member: Option<Vec<u8>>,
 }
 
@@ -45,126 +47,98 @@ pub(super) fn link(
     invocation: &Invocation,
     limits: Option<Limits>,
 ) -> Result<Compiled, NoCompiler> {
-    let output = compiler
-        .command()
-        .args(arguments)
-        // Twice: with the members of archives.
-        .arg("-Wl,--trace,--trace")
-        .stderr(Stdio::inherit())
-        .stdin(Stdio::inherit())
-        .output()
-        .map_err(|e| compiler.failed(e))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    for line in said.lines().filter(|line| line.contains(' ') && linked_file(line).is_none()) {
-        // Something else that the linker had to say. A closed pipe is no reason to complain.
-        let _ = writeln!(io::stdout(), "{line}");
-    }
-    if !output.status.success() {
-        return Ok(Compiled::new(output.status, None));
-    }
     let program = invocation.output().unwrap_or_else(|| PathBuf::from(DEFAULT_OUTPUT));
-    let members: Vec<(PathBuf, String)> =
-        said.lines().filter_map(linked_file).filter_map(Linked::member).collect();
-    if !is_replaceable(&program) {
-        return Ok(Compiled::new(output.status, None));
+    let before = Made::at(&program);
+    let status = compiler.run(arguments)?;
+    let made = Made::at(&program);
+    // The linker may have been asked for its version, or to write to another place by options of its own.
+    if !status.success() || made.is_none() || made == before || !is_program(&program) {
+        return Ok(Compiled::new(status, None));
     }
-    let diagnosis = match units(invocation, &members) {
+    let diagnosis = match units(compiler, invocation) {
         Ok(units) if units.is_empty() => None,
-        Ok(units) => match confining(invocation, &members) {
+        Ok(units) => match confining(invocation, &[]) {
             Some(why) => Some(format!("compiled unchanged: {why}")),
             None => replace(compiler, invocation, &units, &program, limits).unwrap_or_else(Some),
         },
-        Err(why) => Some(why),
+        Err(why) => Some(format!("compiled unchanged: {why}")),
     };
-    Ok(Compiled::new(output.status, diagnosis.map(|why| format!("{}: {why}", program.display()))))
+    Ok(Compiled::new(status, diagnosis.map(|why| format!("{}: {why}", program.display()))))
 }
 
-/// A line of the linker's `--trace`: `FILE`, `ARCHIVE(MEMBER)`, or, in older versions, `(ARCHIVE)MEMBER`.
-enum Linked {
-    File,
-    Member(PathBuf, String),
-}
+/// Which file is at a place: its number, and when it was written last.
+#[derive(Debug, PartialEq, Eq)]
+struct Made(u64, u64, Option<SystemTime>);
 
-impl Linked {
-    fn member(self) -> Option<(PathBuf, String)> {
-        match self {
-            Self::File => None,
-            Self::Member(archive, member) => Some((archive, member)),
-        }
+impl Made {
+    /// `None` if there is no file that another one could take the place of.
+    fn at(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some(Self(metadata.dev(), metadata.ino(), metadata.modified().ok()))
     }
-}
-
-fn linked_file(line: &str) -> Option<Linked> {
-    let member = |archive: &str, name: &str| {
-        Path::new(archive).is_file().then(|| Linked::Member(PathBuf::from(archive), name.to_owned()))
-    };
-    if Path::new(line).is_file() {
-        return Some(Linked::File);
-    }
-    if let Some((archive, name)) = line.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
-        return member(archive, name);
-    }
-    let (archive, name) = line.strip_suffix(')')?.rsplit_once('(')?;
-    member(archive, name)
 }
 
 /// The translation units of the program whose source is known, in the order of the link.
-fn units(invocation: &Invocation, members: &[(PathBuf, String)]) -> Result<Vec<Unit>, String> {
-    let folder =
-        std::env::current_dir().map_err(|e| format!("compiled unchanged: the current folder: {e}"))?;
+fn units(compiler: &Compiler, invocation: &Invocation) -> Result<Vec<Unit>, String> {
+    let folder = std::env::current_dir().map_err(|e| format!("the current folder: {e}"))?;
     let flags = invocation.compile_flags();
     let mut units: Vec<Unit> = Vec::new();
     for argument in &invocation.arguments {
-        let (found, path, is_source) = match argument {
+        let (record, path, is_source) = match argument {
             Argument::Option(..) => continue,
-            Argument::Source(path) => {
-                (Record::new(path, &folder, &flags).map(|record| (record, None)), path, true)
-            }
-            Argument::File(path) => {
-                (record_of(path).map(|(record, object)| (record, Some(object))), path, false)
-            }
+            Argument::Source(path) => (Record::new(path, &folder, &flags), path, true),
+            Argument::File(path) => (record_of(path), path, false),
         };
-        units.extend(found.map(|(record, object)| Unit {
+        units.extend(record.map(|record| Unit {
             record,
             input: Some(path.clone()),
             is_source,
-            object,
             member: None,
         }));
     }
-    let mut archive: (PathBuf, Vec<u8>) = Default::default();
-    for (path, name) in members {
-        if archive.0 != *path {
-            archive = (path.clone(), fs::read(path).unwrap_or_default());
-        }
-        let Some(bytes) = record::member(&archive.1, name) else { continue };
-        units.extend(record::find(bytes).map(|record| Unit {
+    if !may_link_members(invocation) {
+        return Ok(units);
+    }
+    for member in linked_members(compiler, invocation)? {
+        let Some(bytes) = member.bytes() else { continue };
+        units.extend(record::find(&bytes).map(|record| Unit {
             record,
             input: None,
             is_source: false,
-            object: Some(object_key(path, bytes)),
-            member: Some(bytes.to_vec()),
+            member: Some(bytes),
         }));
     }
-    match units.iter().find(|unit| !unit.record.is_current()) {
-        Some(unit) => Err(format!(
-            "compiled unchanged: {} is not what was compiled, compile it again",
-            unit.record.source.display()
-        )),
-        None => Ok(units),
-    }
+    Ok(units)
 }
 
 /// The record of an object that is an input by itself; members of archives only count if they were linked.
-fn record_of(path: &Path) -> Option<(Record, u128)> {
-    let bytes = fs::read(path).ok().filter(|bytes| !bytes.starts_with(b"!<arch>\n"))?;
-    Some((record::find(&bytes)?, object_key(path, &bytes)))
+fn record_of(path: &Path) -> Option<Record> {
+    record::find(&fs::read(path).ok()?)
 }
 
-/// A number of an object's own: compiled anew it is another one, whatever it holds.
-fn object_key(path: &Path, bytes: &[u8]) -> u128 {
-    let changed = fs::metadata(path).ok().and_then(|metadata| metadata.modified().ok());
-    store::key((fs::canonicalize(path).ok(), changed, bytes))
+/// Is there an archive among the inputs that has objects whose source is known?
+fn may_link_members(invocation: &Invocation) -> bool {
+    invocation.archives().any(|path| fs::read(path).is_ok_and(|bytes| record::may_hold_records(&bytes)))
+}
+
+/// Which members of archives a link takes is the linker's to say: it links once more, and lists them.
+fn linked_members(compiler: &Compiler, invocation: &Invocation) -> Result<Vec<Member>, String> {
+    let folder = temporary_folder()?;
+    let mut swept = Swept::begin();
+    swept.add(folder.path());
+    let output = folder.path().join(DEFAULT_OUTPUT);
+    let mut arguments = link_arguments(invocation, &[], &[], std::iter::empty(), &output);
+    arguments.push(TRACE.into());
+    let said = compiler.run_quietly(None, &arguments, "the program does not link again")?;
+    drop(folder);
+    Ok(members(&String::from_utf8_lossy(&said), invocation))
+}
+
+/// A folder that is removed at the end, where the compiler has its own (GCC manual, "Environment Variables Affecting GCC").
+fn temporary_folder() -> Result<tempfile::TempDir, String> {
+    tempfile::tempdir()
+        .or_else(|_| tempfile::tempdir_in("/tmp"))
+        .map_err(|e| format!("a temporary folder: {e}"))
 }
 
 fn opens_files(inputs: &[Input]) -> bool {
@@ -184,7 +158,7 @@ fn opens_files(inputs: &[Input]) -> bool {
 /// What of the link, of that whose source is not known, names a function by which the program changes who it is or what
 /// it may do: the slice would not see that and open files as who the program was. Symbols end with a zero byte in
 /// every format of objects.
-fn confining(invocation: &Invocation, members: &[(PathBuf, String)]) -> Option<String> {
+fn confining(invocation: &Invocation, members: &[Member]) -> Option<String> {
     let models = Models::new(&[]).ok()?;
     let names: BTreeSet<&[u8]> = models.confining().map(str::as_bytes).collect();
     let found = |bytes: &[u8], name: &dyn std::fmt::Display| {
@@ -201,16 +175,11 @@ fn confining(invocation: &Invocation, members: &[(PathBuf, String)]) -> Option<S
     });
     let object = objects.into_iter().find_map(|path| found(&fs::read(path).ok()?, &path.display()));
     object.or_else(|| {
-        let mut archive: (PathBuf, Vec<u8>) = Default::default();
-        members.iter().find_map(|(path, name)| {
-            if archive.0 != *path {
-                archive = (path.clone(), fs::read(path).unwrap_or_default());
-            }
-            // Those of the C library hold these functions and more that are linked for other reasons.
-            let is_library = path.file_name().is_some_and(|n| n == "libc.a" || n == "libpthread.a");
-            let bytes = record::member(&archive.1, name).filter(|_| !is_library)?;
-            found(bytes, &format!("{}({name})", path.display()))
-        })
+        // Those of the C library hold these functions and more that are linked for other reasons.
+        let is_library = |member: &&Member| {
+            member.archive().and_then(Path::file_name).is_some_and(|n| n == "libc.a" || n == "libpthread.a")
+        };
+        members.iter().filter(|member| !is_library(member)).find_map(|member| found(&member.bytes()?, member))
     })
 }
 
@@ -224,10 +193,15 @@ fn replace(
     limits: Option<Limits>,
 ) -> Result<Option<String>, String> {
     let unchanged = |why: String| format!("compiled unchanged: {why}");
-    let folder = tempfile::tempdir().map_err(|e| unchanged(format!("a temporary folder: {e}")))?;
+    let mut swept = Swept::begin();
+    let folder = temporary_folder().map_err(unchanged)?;
+    swept.add(folder.path());
     let runtime = folder.path().join("runtime");
     write_runtime(&runtime).map_err(|e| unchanged(e.to_string()))?;
-    let inputs = inputs(compiler, invocation, units, &runtime, folder.path());
+    let headers = Headers::new();
+    let texts = Texts::new(compiler);
+    let inputs = inputs(compiler, invocation, units, &runtime, folder.path(), &texts, headers.as_ref())
+        .map_err(unchanged)?;
     if !opens_files(&inputs) {
         return Ok(None);
     }
@@ -235,6 +209,10 @@ fn replace(
         return Err(unchanged(format!("{option}: what is counted are the lines of the program alone")));
     }
     let translation = translated(&inputs, limits).map_err(unchanged)?;
+    // Where the front end could not read the text it has read the source, as that is now.
+    for (unit, _) in units.iter().zip(&translation.inputs).filter(|(_, input)| input.preprocessed.is_none()) {
+        texts.check(&unit.record, headers.as_ref()).map_err(unchanged)?;
+    }
     if !translation.prefetches() {
         return Ok(first_refusal(&translation).map(unchanged));
     }
@@ -252,18 +230,26 @@ fn replace(
 
     // On the file system of the program, so that the rename replaces it in one step, and in a folder of its own, so
     // that nobody else's file has the name.
-    let beside = program.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A linker writes through a symbolic link.
+    let program = &fs::canonicalize(program).map_err(|e| unchanged(format!("{}: {e}", program.display())))?;
+    let beside = program.parent().unwrap_or(Path::new("/"));
     let making = tempfile::Builder::new()
         .prefix(".foretell-")
         .tempdir_in(beside)
         .map_err(|e| unchanged(format!("{}: {e}", beside.display())))?;
+    swept.add(making.path());
     let made = making.path().join(program.file_name().unwrap_or_default());
     let making = Making { compiler, runtime: &runtime, folder: &own, units, translation: &translation };
     let linked = |apart: bool| {
         let objects = making.objects(apart)?;
         let runtime_objects = std::iter::once(&runtime_object).chain(&late);
-        let arguments = link_arguments(invocation, units, &objects, runtime_objects, &made);
-        compiler.run_quietly(None, &arguments, "the translated program does not link")
+        let mut arguments = link_arguments(invocation, units, &objects, runtime_objects, &made);
+        arguments.push(TRACE.into());
+        let said = compiler.run_quietly(None, &arguments, "the translated program does not link")?;
+        let mut members = members(&String::from_utf8_lossy(&said), invocation);
+        // What is ours is made of sources.
+        members.retain(|member| !matches!(member, Member::File(path) if path.starts_with(folder.path())));
+        confining(invocation, &members).map_or(Ok(()), Err)
     };
     // Where a slice names what only its program has, the linker says so, and both are made as one.
     linked(true)
@@ -280,15 +266,15 @@ fn inputs(
     units: &[Unit],
     runtime: &Path,
     folder: &Path,
-) -> Vec<Input> {
-    let headers = Headers::new();
+    texts: &Texts<'_>,
+    headers: Option<&Headers>,
+) -> Result<Vec<Input>, String> {
     let declarations = Declarations::new(compiler, &invocation.machine_flags(), runtime, folder);
     let preprocessed = preprocessed::folder(folder).zip(declarations);
-    let texts = Texts::new(compiler);
     let input = |number: usize| {
         let unit = &units[number];
         let mut flags: Vec<OsString> = unit.record.flags.iter().map(OsString::from).collect();
-        flags.extend(headers.iter().flat_map(Headers::flags));
+        flags.extend(headers.into_iter().flat_map(Headers::flags));
         let source = Input {
             path: unit.record.source.clone(),
             flags: front_end_flags(&flags),
@@ -296,15 +282,13 @@ fn inputs(
             preprocessed: None,
             otherwise: None,
         };
-        let made = preprocessed.as_ref().and_then(|(folder, declarations)| {
-            let text = texts.of(&unit.record, unit.object, headers.as_ref())?;
+        let text = texts.of(&unit.record, headers)?;
+        let made = preprocessed.as_ref().zip(text).and_then(|((folder, declarations), text)| {
             preprocessed::input(&unit.record, text, declarations, folder, number, source.clone())
         });
-        made.unwrap_or(source)
+        Ok(made.unwrap_or(source))
     };
-    let inputs = in_parallel(units.len(), input);
-    texts.trim();
-    inputs
+    in_parallel(units.len(), input).into_iter().collect()
 }
 
 fn translated(inputs: &[Input], limits: Option<Limits>) -> Result<Translation, String> {
@@ -315,8 +299,16 @@ fn translated(inputs: &[Input], limits: Option<Limits>) -> Result<Translation, S
         Some(limits) => limits,
         None => Limits::from_environment(|name| std::env::var(name).ok())?,
     };
+    let given_up = GivenUp::of(inputs, limits, &options.models);
+    if let Some(why) = given_up.as_ref().and_then(GivenUp::why) {
+        return Err(why);
+    }
     let inputs = inputs.to_vec();
-    limits.keep(move || translate(&inputs, &options).map_err(|e| e.to_string()))
+    let done = limits.keep(move || translate(&inputs, &options).map_err(|e| e.to_string()));
+    if let (Err(Left::Limit(why)), Some(given_up)) = (&done, given_up) {
+        given_up.remember(why);
+    }
+    done.map_err(|left| left.to_string())
 }
 
 /// The user's table of library models, if `FORETELL_CC_MODELS` names one.
@@ -367,10 +359,11 @@ fn link_arguments<'a>(
         match argument {
             Argument::Option(option, value) => {
                 let text = option.to_string_lossy();
-                if text == "-c" || ["-o", "-x", "-M"].iter().any(|dropped| text.starts_with(dropped)) {
+                let is_dropped = ["-o", "-x", "-M"].iter().any(|dropped| text.starts_with(dropped));
+                if text == "-c" || is_dropped || writes_beside(&text) {
                     continue;
                 }
-                arguments.push(option.clone());
+                arguments.extend(for_the_linker(&text).unwrap_or_else(|| Some(option.clone())));
                 arguments.extend(value.clone());
             }
             Argument::Source(path) | Argument::File(path) => {
@@ -383,28 +376,4 @@ fn link_arguments<'a>(
     arguments.extend(["-pthread", "-ldl", "-o"].map(OsString::from));
     arguments.push(output.into());
     arguments
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_of_the_linkers_trace() {
-        let folder = tempfile::tempdir().unwrap();
-        let archive = folder.path().join("lib (x).a");
-        fs::write(&archive, "!<arch>\n").unwrap();
-        let path = archive.display();
-        for line in [format!("{path}(a.o)"), format!("({path})a.o")] {
-            // An archive with brackets in its name is only found in the newer form.
-            if let Some(found) = linked_file(&line).and_then(Linked::member) {
-                assert_eq!(found, (archive.clone(), "a.o".to_owned()));
-            } else {
-                assert!(line.starts_with('('));
-            }
-        }
-        assert!(matches!(linked_file(&path.to_string()), Some(Linked::File)));
-        assert!(linked_file("a message of the linker (or not)").is_none());
-        assert!(linked_file("").is_none());
-    }
 }

@@ -95,7 +95,8 @@ impl Declarations {
 /// Most bytes of preprocessed texts that are kept.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// The preprocessed texts of units. That of an object is kept, as it may be linked into many programs.
+/// The preprocessed texts of units. That of an object is kept from when it is compiled: when it is linked, a header may have
+/// changed, and the slice would be that of another program.
 pub(super) struct Texts<'c> {
     compiler: &'c Compiler,
     store: Option<Store>,
@@ -107,36 +108,48 @@ impl<'c> Texts<'c> {
         Self { compiler, store: folder.map(|folder| Store::new(folder, MOST_BYTES)) }
     }
 
-    /// The text of a unit. `None` if it is no text, or the source is to be read as it is.
-    pub(super) fn of(
-        &self,
-        record: &Record,
-        object: Option<u128>,
-        headers: Option<&Headers>,
-    ) -> Option<String> {
-        let source = fs::read(&record.source).ok()?;
-        if contains(&source, b"foretell_slice.h") {
-            return None;
+    /// Notes in the record what its source is preprocessed to, and keeps that. `None` where it cannot be preprocessed alone.
+    pub(super) fn remember(&self, mut record: Record, headers: Option<&Headers>) -> Option<Record> {
+        let text = self.preprocess(&record, headers)?;
+        let number = number(&text);
+        if let Some(store) = &self.store {
+            store.put(number, text.as_bytes());
         }
-        let keeping = object.and_then(|object| {
-            let stamps: Vec<_> = self.compiler.words.iter().map(|word| store::stamp(word)).collect();
-            Some((self.store.as_ref()?, store::key(("text", object, &self.compiler.words, stamps))))
-        });
-        let kept = keeping.and_then(|(store, key)| String::from_utf8(store.get(key)?).ok());
+        record.text = Some(number);
+        Some(record)
+    }
+
+    /// The text of a unit: what it was compiled from. `None` if the source is to be read as it is.
+    ///
+    /// # Errors
+    /// That was another one, and is not kept any more.
+    pub(super) fn of(&self, record: &Record, headers: Option<&Headers>) -> Result<Option<String>, String> {
+        if fs::read(&record.source).is_ok_and(|source| contains(&source, b"foretell_slice.h")) {
+            return self.check(record, headers).map(|()| None);
+        }
+        let kept = record.text.and_then(|number| String::from_utf8(self.store.as_ref()?.get(number)?).ok());
         if kept.is_some() {
-            return kept;
+            return Ok(kept);
         }
-        let text = self.preprocess(record, headers)?;
-        if let Some((store, key)) = keeping {
-            store.put(key, text.as_bytes());
+        let text = self.preprocess(record, headers);
+        match record.text {
+            Some(compiled) if text.as_deref().map(number) != Some(compiled) => Err(stale(record)),
+            _ => Ok(text),
         }
-        Some(text)
+    }
+
+    /// Is the source, with all that it includes, what was compiled?
+    ///
+    /// # Errors
+    /// It is not.
+    pub(super) fn check(&self, record: &Record, headers: Option<&Headers>) -> Result<(), String> {
+        let is_current =
+            |compiled| self.preprocess(record, headers).is_some_and(|text| number(&text) == compiled);
+        if record.text.is_none_or(is_current) { Ok(()) } else { Err(stale(record)) }
     }
 
     fn preprocess(&self, record: &Record, headers: Option<&Headers>) -> Option<String> {
-        // Dependencies were written when the source was compiled.
-        let wanted = record.flags.iter().filter(|flag| !flag.starts_with("-Wp,-M"));
-        let mut arguments: Vec<OsString> = wanted.map(OsString::from).collect();
+        let mut arguments: Vec<OsString> = record.flags.iter().map(OsString::from).collect();
         arguments.extend(headers.into_iter().flat_map(Headers::flags));
         arguments.extend(["-w", "-E", "-x", "c"].map(OsString::from));
         arguments.push(record.named.clone().into());
@@ -149,6 +162,15 @@ impl<'c> Texts<'c> {
     pub(super) fn trim(&self) {
         self.store.iter().for_each(|store| _ = store.trim());
     }
+}
+
+/// A text's own number.
+fn number(text: &str) -> u128 {
+    store::key(("text", text))
+}
+
+fn stale(record: &Record) -> String {
+    format!("{} is not what was compiled, compile it again", record.source.display())
 }
 
 /// The preprocessed source of a unit, in a file in `folder`.

@@ -1,21 +1,21 @@
-//! How an object file remembers its source: a section of its own, `.foretell.source`, which says what was
-//! compiled, where and with which flags. Linkers leave it out of programs; archives keep it.
+//! How an object file remembers its source: a few bytes behind the end of what the compiler has written, which say what was
+//! compiled, where, with which flags, and what it was preprocessed to.
 //!
-//! The section is found by its first bytes, not by the format of the file around it: so objects of every
-//! format, and archives, are searched by the same few lines.
+//! They are no section: linkers, their maps, `ld -r`, objcopy and strip see nothing of them, and archives keep them with the
+//! object. Only objects in ELF have them, which says itself where its parts lie (elf(5)). They hold no time, so that the
+//! same sources give the same bytes again.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-/// The first bytes of a record; its length in four bytes, least first, and JSON follow.
-const MAGIC: &[u8] = b"\x7fforetell object record\x02\n";
-const SECTION: &str = ".foretell.source";
+/// The last bytes of an object with a record. Before them stands JSON, and its length in four bytes, least first.
+const MAGIC: &[u8] = b"\x7fforetell object record\x03\n";
+const ELF: &[u8] = b"\x7fELF";
 /// Longest record that is believed: a longer one is damage.
 const MOST_BYTES: usize = 1 << 20;
 
@@ -30,72 +30,77 @@ pub(super) struct Record {
     pub(super) folder: PathBuf,
     /// Its flags.
     pub(super) flags: Vec<String>,
-    /// The source's time of change and size when it was compiled.
-    stamp: (u128, u64),
+    /// A number of what it was preprocessed to when it was compiled; `None` if that is done later.
+    pub(super) text: Option<u128>,
 }
 
 impl Record {
-    /// `None` if the source cannot be read, or a flag is not text.
+    /// `None` if a flag is not text.
     pub(super) fn new(source: &Path, folder: &Path, flags: &[OsString]) -> Option<Self> {
         let named = source.to_owned();
         let source = folder.join(source);
-        let stamp = stamp(&source)?;
         let flags = flags.iter().map(|flag| flag.to_str().map(str::to_owned)).collect::<Option<_>>()?;
-        Some(Self { source, named, folder: folder.to_owned(), flags, stamp })
-    }
-
-    /// Is the source what was compiled?
-    pub(super) fn is_current(&self) -> bool {
-        stamp(&self.source) == Some(self.stamp)
+        Some(Self { source, named, folder: folder.to_owned(), flags, text: None })
     }
 
     fn to_bytes(&self) -> Option<Vec<u8>> {
         let json = serde_json::to_vec(self).ok()?;
         let length = u32::try_from(json.len()).ok()?;
-        Some([MAGIC, &length.to_le_bytes(), &json].concat())
+        Some([&json, &length.to_le_bytes()[..], MAGIC].concat())
     }
 
-    /// Puts the record into an object file; `false` if that could not be done, and the object is as it was.
-    pub(super) fn attach(&self, object: &Path) -> bool {
-        let Some(bytes) = self.to_bytes() else { return false };
-        let Ok(mut file) = tempfile::NamedTempFile::new() else { return false };
-        if file.write_all(&bytes).and_then(|()| file.flush()).is_err() {
-            return false;
+    /// Puts the record behind an object file. What is no object in ELF stays without.
+    ///
+    /// # Errors
+    /// When the object cannot be written; it is as it was then.
+    pub(super) fn attach(&self, object: &Path) -> io::Result<()> {
+        let Some(record) = self.to_bytes() else { return Ok(()) };
+        let bytes = fs::read(object)?;
+        if !bytes.starts_with(ELF) {
+            return Ok(());
         }
-        let section = format!("{SECTION}={}", file.path().display());
-        ["objcopy", "llvm-objcopy"].iter().any(|tool| {
-            Command::new(tool)
-                .args(["--remove-section", SECTION, "--add-section", &section])
-                .args(["--set-section-flags", &format!("{SECTION}=readonly,exclude")])
-                .arg(object)
-                .stderr(Stdio::null())
-                .status()
-                .is_ok_and(|status| status.success())
-        })
+        let own = content(&bytes);
+        let metadata = fs::metadata(object)?;
+        // A cache of objects may have it under another name.
+        if own.len() == bytes.len() && metadata.nlink() == 1 {
+            let mut file = OpenOptions::new().append(true).open(object)?;
+            return file.write_all(&record).inspect_err(|_| _ = file.set_len(bytes.len() as u64));
+        }
+        let object = &fs::canonicalize(object)?;
+        let beside = object.parent().unwrap_or(Path::new("/"));
+        let mut file = tempfile::NamedTempFile::new_in(beside)?;
+        file.write_all(own)?;
+        file.write_all(&record)?;
+        file.as_file().set_permissions(metadata.permissions())?;
+        file.persist(object).map(drop).map_err(|e| e.error)
     }
 }
 
-fn stamp(path: &Path) -> Option<(u128, u64)> {
-    let metadata = fs::metadata(path).ok()?;
-    let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    Some((changed.as_nanos(), metadata.len()))
+/// An object without its record, and the JSON of that.
+fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    // An archive may end with an object.
+    let whole = Some(bytes).filter(|bytes| bytes.starts_with(ELF))?;
+    let (rest, length) = whole.strip_suffix(MAGIC)?.split_last_chunk::<4>()?;
+    let length = Some(u32::from_le_bytes(*length) as usize).filter(|length| *length <= MOST_BYTES)?;
+    rest.split_at_checked(rest.len().checked_sub(length)?)
 }
 
-/// The record in the bytes of an object file.
+/// What the compiler has written of an object file.
+pub(super) fn content(bytes: &[u8]) -> &[u8] {
+    split(bytes).map_or(bytes, |(own, _)| own)
+}
+
+/// The record of an object file of these bytes.
 pub(super) fn find(bytes: &[u8]) -> Option<Record> {
-    let mut from = 0;
-    while let Some(at) = bytes[from..].windows(MAGIC.len()).position(|window| window == MAGIC) {
-        let rest = &bytes[from + at + MAGIC.len()..];
-        let length = rest.first_chunk::<4>().map(|l| u32::from_le_bytes(*l) as usize);
-        if let Some(length) = length.filter(|length| *length <= MOST_BYTES)
-            && let Some(json) = rest.get(4..4 + length)
-            && let Ok(record) = serde_json::from_slice(json)
-        {
-            return Some(record);
-        }
-        from += at + 1;
-    }
-    None
+    serde_json::from_slice(split(bytes)?.1).ok()
+}
+
+/// Has a member of this archive a record, or is it a thin one, whose members lie elsewhere?
+pub(super) fn may_hold_records(archive: &[u8]) -> bool {
+    let last = MAGIC.last().copied().unwrap_or_default();
+    archive.starts_with(b"!<thin>\n")
+        || (archive.starts_with(b"!<arch>\n")
+            && archive.split_inclusive(|byte| *byte == last).any(|line| line.ends_with(MAGIC)))
 }
 
 /// The bytes of a member of an archive (ar(5)): `None` if there is none of this name, or it lies elsewhere
@@ -133,30 +138,49 @@ mod tests {
     use super::*;
 
     fn record() -> Record {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("a.c"), "int main(void) { return 0; }\n").unwrap();
-        Record::new(Path::new("a.c"), folder.path(), &["-O2".into(), "-DX=\"a b\"".into()]).unwrap()
+        let folder = Path::new("/folder");
+        let record = Record::new(Path::new("a.c"), folder, &["-O2".into(), "-DX=\"a b\"".into()]).unwrap();
+        Record { text: Some(u128::MAX), ..record }
     }
 
     #[test]
-    fn a_record_is_found_among_other_bytes() {
-        let record = record();
-        let bytes =
-            [b"\x7fELF...", MAGIC, b"\xff\xff\xff\xff?", &record.to_bytes().unwrap()[..], b"tail"].concat();
-        assert_eq!(find(&bytes), Some(record));
-        assert_eq!(find(b"\x7fELF nothing here"), None);
-        assert_eq!(find(MAGIC), None);
+    fn a_record_stands_behind_its_object() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.o");
+        fs::write(&path, b"\x7fELF...").unwrap();
+        for _ in 0..2 {
+            record().attach(&path).unwrap();
+            let bytes = fs::read(&path).unwrap();
+            assert_eq!((content(&bytes), find(&bytes)), (&b"\x7fELF..."[..], Some(record())));
+        }
+        let archived = [&b"!<arch>\n"[..], &record().to_bytes().unwrap()[..]].concat();
+        for damaged in
+            [&archived[..], &b"\x7fELF nothing here"[..], MAGIC, &[b"\xff\xff\xff\xff", MAGIC].concat(), b""]
+        {
+            assert_eq!((content(damaged), find(damaged)), (damaged, None));
+        }
+    }
+
+    /// As a cache of objects has them that links them to their places.
+    #[test]
+    fn an_object_of_two_names_is_changed_under_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("a.o"), folder.path().join("cached"));
+        fs::write(&other, b"\x7fELF...").unwrap();
+        fs::hard_link(&other, &path).unwrap();
+        record().attach(&path).unwrap();
+        assert_eq!(find(&fs::read(&path).unwrap()), Some(record()));
+        assert_eq!(fs::read(&other).unwrap(), b"\x7fELF...");
     }
 
     #[test]
-    fn a_source_that_changed_is_not_current() {
+    fn what_is_no_object_stays_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.c");
-        fs::write(&path, "int x;\n").unwrap();
-        let record = Record::new(Path::new("a.c"), folder.path(), &[]).unwrap();
-        assert!(record.is_current());
-        fs::write(&path, "int longer;\n").unwrap();
-        assert!(!record.is_current());
+        let path = folder.path().join("a.o");
+        fs::write(&path, b"BC\xc0\xde").unwrap();
+        record().attach(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"BC\xc0\xde");
+        assert!(record().attach(&folder.path().join("missing.o")).is_err());
     }
 
     #[test]
@@ -176,5 +200,8 @@ mod tests {
         assert_eq!(member(archive.as_bytes(), "another_long_name.o"), Some(&b"two!"[..]));
         assert_eq!(member(archive.as_bytes(), "a_rather_long_name.o"), None);
         assert_eq!(member(b"not an archive", "short.o"), None);
+        assert!(!may_hold_records(archive.as_bytes()));
+        let with = [archive.as_bytes(), &record().to_bytes().unwrap()].concat();
+        assert!(may_hold_records(&with) && may_hold_records(b"!<thin>\n"));
     }
 }

@@ -22,6 +22,13 @@ pub(super) fn indented(lines: Lines) -> Lines {
     lines.into_iter().map(|l| if l.is_empty() || is_label(&l) { l } else { format!("{INDENT}{l}") }).collect()
 }
 
+fn in_braces(lines: Lines) -> Lines {
+    let mut wrapped = vec!["{".to_owned()];
+    wrapped.extend(indented(lines));
+    wrapped.push("}".to_owned());
+    wrapped
+}
+
 /// A label of `goto` stands at the margin of its block.
 fn is_label(line: &str) -> bool {
     line.strip_suffix(": ;").is_some_and(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_'))
@@ -227,7 +234,7 @@ impl Writer<'_, '_> {
                     lines.push(format!("{}: ;", tree[id].name));
                 }
                 for child in children {
-                    lines.extend(self.statement(child));
+                    lines.extend(self.nested(child));
                 }
                 lines
             }
@@ -245,7 +252,7 @@ impl Writer<'_, '_> {
                 let inner = children
                     .into_iter()
                     .find(|c| tree[*c].kind.is_statement() || tree[*c].kind.is_expression());
-                inner.map(|c| self.statement(c)).unwrap_or_default()
+                inner.map(|c| self.nested(c)).unwrap_or_default()
             }
             kind if kind.is_expression() => {
                 let lines = self.effect_lines(id);
@@ -261,10 +268,7 @@ impl Writer<'_, '_> {
         if self.emission.known.program.tree[id].kind != Kind::Compound || lines.is_empty() {
             return lines;
         }
-        let mut wrapped = vec!["{".to_owned()];
-        wrapped.extend(indented(lines));
-        wrapped.push("}".to_owned());
-        wrapped
+        in_braces(lines)
     }
 
     /// Lines with an access say where it is in the program.
@@ -310,7 +314,9 @@ impl Writer<'_, '_> {
             || step.is_some_and(|s| self.has_kept(s));
         let start_lines = start.map(|s| self.statement(s)).unwrap_or_default();
         if !repeats {
-            return start_lines;
+            // What it declares is its own.
+            let declares = start.is_some_and(|s| tree[s].kind == Kind::Declarations);
+            return if declares && !start_lines.is_empty() { in_braces(start_lines) } else { start_lines };
         }
         let condition = condition.map(|c| self.expression(c)).unwrap_or_default();
         let step = step.map(|s| self.effects(s).join(", ")).unwrap_or_default();
@@ -324,10 +330,7 @@ impl Writer<'_, '_> {
             _ => {
                 let mut lines = start_lines;
                 lines.extend(block(&head(""), body));
-                let mut wrapped = vec!["{".to_owned()];
-                wrapped.extend(indented(lines));
-                wrapped.push("}".to_owned());
-                wrapped
+                in_braces(lines)
             }
         }
     }
