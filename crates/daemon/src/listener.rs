@@ -33,7 +33,7 @@ pub(crate) const EVERYBODY: u32 = 0o666;
 pub(crate) const OWNER: u32 = 0o600;
 
 /// Connections that may wait to be let in.
-const BACKLOG: i32 = 1024;
+const BACKLOG: i32 = 4096;
 
 /// Tries at a lock file that a service which is ending removes under our hands.
 const LOCK_TRIES: usize = 100;
