@@ -1,46 +1,21 @@
 //! Who is let in, and who is put out: for making us wait with what they have sent.
 //!
-//! Connections are taken in by a thread of their own ([`foretell_door::Reception`]), and wait for the loop in its lobby.
+//! Connections are taken in by a thread of their own ([`crate::reception`]), and wait for the loop in its lobby.
 
 use std::os::fd::AsFd;
-use std::path::Path;
 
-use foretell_door::{
-    Credentials, Descriptors, Keeping, Reception, Room, Visitor, take_descriptors, takes_descriptors,
-};
-use foretell_pagecache::{Meter, Plane};
+use foretell_door::{Reception, Visitor, take_descriptors, takes_descriptors};
+use foretell_pagecache::Meter;
 use foretell_protocol::ErrorCode;
 use rustix::event::epoll;
-use rustix::process::{Resource, getrlimit};
 
 use crate::connection::{Connection, End};
 use crate::limits::{ACCEPTING, CLOSING};
-use crate::listener::Listener;
 use crate::peer::Peer;
-use crate::service::{Service, ServiceError};
-use crate::subordinate::Subordinates;
+use crate::service::Service;
 
 /// What a user is told who is put out.
 const STUCK: &str = "a descriptor that this user has sent cannot be closed; end what keeps it";
-
-/// A door for whoever connects to a socket.
-pub(crate) fn open(listener: &Listener, plane: &Plane, room: Room) -> Result<Reception, ServiceError> {
-    let keeping = Keeping {
-        name: "foretell-door",
-        // A greeting comes with a ring, maybe before anybody is let in.
-        descriptors: Descriptors::UnlessManyWait,
-        closer: plane.closer().clone(),
-        goes_first: true,
-    };
-    let mut subordinates = Subordinates::new(Path::new("/etc"));
-    let account = move |peer: Credentials| Some(subordinates.account(peer.user, peer.group));
-    let socket = listener.as_fd().try_clone_to_owned()?;
-    // No more than an eighth of the descriptors that there may be.
-    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let most = room.most.min(usize::try_from(descriptors / 8).unwrap_or(usize::MAX));
-    let room = Room { most, most_of_user: room.most_of_user.min(most / 2) };
-    Ok(Reception::open(keeping, socket, account, room)?)
-}
 
 impl Service {
     pub(crate) fn accept(&mut self) {

@@ -20,11 +20,11 @@ use rustix::event::epoll;
 use crate::confine::{self, ConfineError, Confinement};
 use crate::connection::{Connection, End, Role};
 use crate::descriptors;
-use crate::door;
 use crate::limits::{HALF_MESSAGE, LOBBY, LOBBY_OF_RUN, Limits, SHOWING, STATUS_ROWS};
 use crate::listener::{EVERYBODY, ListenError, Listener};
 use crate::owners::Owners;
 use crate::private::Own;
+use crate::reception;
 use crate::shares::{ROUND, Shares, Waiting};
 use crate::stop::Stop;
 use crate::unfinished::{Making, Telling};
@@ -198,7 +198,8 @@ impl Service {
         let watched = Watched::new()?;
         let (told, stop) = Stop::new()?;
         let room = if owner.is_some() { LOBBY_OF_RUN } else { LOBBY };
-        let reception = listener.as_ref().map(|listener| door::open(listener, &plane, room)).transpose()?;
+        let reception =
+            listener.as_ref().map(|listener| reception::open(listener, &plane, room)).transpose()?;
         let listening = reception.as_ref().map(|reception| (reception.bell(), DOOR));
         let others = [(told.as_fd(), STOP), (watched.bell(), WATCHER)];
         for (descriptor, number) in others.into_iter().chain(listening) {
