@@ -37,8 +37,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Types of file systems whose answers come from a server, as mountinfo(5) names them. `fuse.NAME` and `nfs4` begin like
 /// these.
 const SERVED: [&str; 9] = ["fuse", "nfs", "cifs", "smb", "9p", "ceph", "afs", "lustre", "virtiofs"];
-/// The same in numbers, of statfs(2), and that of layers, which may lie upon one.
-const SERVED_NUMBERS: [u32; 11] = [
+/// The same in numbers, of statfs(2).
+const SERVED_NUMBERS: [u32; 10] = [
     0x6573_5546,
     0x6969,
     0x517b,
@@ -49,7 +49,6 @@ const SERVED_NUMBERS: [u32; 11] = [
     0x5346_414f,
     0x6b41_4653,
     0x0bd0_0bd0,
-    0x794c_7630,
 ];
 
 type Job = Box<dyn FnOnce() + Send>;
