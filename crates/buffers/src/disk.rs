@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::hash::Hasher;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +23,7 @@ const ALIGNED_BYTES: usize = 4096;
 
 /// What direct reads and writes of a file must be multiples of, in memory and in the file; `None` where the kernel does not say
 /// (before 6.1), 0 where there are none.
-pub(crate) fn asks_for(file: &File) -> Option<usize> {
+pub(crate) fn asks_for(file: impl AsFd) -> Option<usize> {
     let flags = AtFlags::EMPTY_PATH;
     let said = rustix::fs::statx(file, c"", flags, StatxFlags::DIOALIGN).ok()?;
     let bytes = said.stx_dio_mem_align.max(said.stx_dio_offset_align);

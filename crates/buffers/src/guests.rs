@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use foretell_door::Porter;
 
 use crate::object::Held;
 use crate::who::Who;
@@ -83,11 +85,19 @@ pub(crate) struct Host {
     guests: Mutex<Guests>,
     /// Rung by guests that have left references.
     pub(crate) bell: UnixDatagram,
+    /// Lets guests in until this ends.
+    porter: OnceLock<Porter>,
 }
 
 impl Host {
     pub(crate) fn new(address: Address, bell: UnixDatagram) -> Host {
-        Host { address, guests: Mutex::default(), bell }
+        Host { address, guests: Mutex::default(), bell, porter: OnceLock::new() }
+    }
+
+    /// Has it let guests in.
+    pub(crate) fn keep(&self, porter: Porter) {
+        // There is none before.
+        let _ = self.porter.set(porter);
     }
 
     pub(crate) fn guests(&self) -> MutexGuard<'_, Guests> {

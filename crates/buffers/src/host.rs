@@ -1,7 +1,8 @@
 //! A pool whose bytes other processes of the user read, too: the side that has it.
 //!
 //! The host listens on a socket without a file (an abstract address, gone with the process). Who connects must be of the
-//! same user and know the secret, which with the address is what [`crate::Pool::share`] gives. Each connection has a thread
+//! same user and know the secret, which with the address is what [`crate::Pool::share`] gives. Others are turned away by a
+//! thread that does nothing else ([`foretell_door`]), and cannot send it anything that hurts. Each connection has a thread
 //! here, which reads from the pool as any other thread of the process does; so a guest that dies leaves nothing behind.
 //!
 //! References of guests count as the host's own, so that what the host disclosed is found where a child of it reads. A
@@ -18,6 +19,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use foretell_door::{Closer, Credentials, Descriptors, Keeping, Porter, Visitor};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use crate::access::Access;
@@ -35,8 +37,6 @@ const MOST_CONNECTIONS: usize = 1024;
 const MOST_HELD: usize = 1 << 17;
 /// Who connects must greet by then, and is greeted by then.
 pub(crate) const GREETING: Duration = Duration::from_secs(10);
-/// Pause after a connection could not be accepted.
-const PAUSE: Duration = Duration::from_millis(50);
 /// Descriptors of the pool's memory: data, board, bell.
 pub(crate) const DESCRIPTORS: usize = 3;
 /// What an answer is gathered in before it is sent.
@@ -73,7 +73,8 @@ fn begin(shared: &Arc<Shared>) -> Result<Arc<Host>, Error> {
     heard.set_nonblocking(true).map_err(refused)?;
     let host = Arc::new(Host::new(address, bell));
     shared.spawn(hear(heard, Arc::downgrade(shared)))?;
-    shared.spawn(accept(listener, Arc::downgrade(shared), Arc::downgrade(&host)))?;
+    let porter = open_door(listener, Arc::downgrade(shared), Arc::downgrade(&host)).map_err(refused)?;
+    host.keep(porter);
     Ok(host)
 }
 
@@ -115,26 +116,32 @@ async fn hear(bell: UnixDatagram, shared: Weak<Shared>) {
     }
 }
 
-async fn accept(listener: UnixListener, shared: Weak<Shared>, host: Weak<Host>) {
-    let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
+/// Lets guests in as long as the pool is there: who is of another user is turned away.
+fn open_door(listener: UnixListener, shared: Weak<Shared>, host: Weak<Host>) -> io::Result<Porter> {
+    let keeping = Keeping {
+        name: "foretell door",
+        // Guests send none; strangers would send those that hurt whoever closes them.
+        descriptors: Descriptors::Never,
+        closer: Closer::start()?,
+        goes_first: false,
+    };
     let mine = rustix::process::geteuid().as_raw();
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(PAUSE).await;
-            continue;
-        };
-        let is_mine = stream.peer_cred().is_ok_and(|peer| peer.uid() == mine);
-        let stream = stream.into_std().and_then(|stream| stream.set_nonblocking(false).map(|()| stream));
-        if let Ok(stream) = stream
-            && is_mine
-        {
-            let (shared, host) = (shared.clone(), host.clone());
-            // Without a thread the stream is dropped, and the guest told so by that.
-            let _ = std::thread::Builder::new()
-                .name("foretell guest".to_owned())
-                .spawn(move || Connection::serve(stream, &shared, &host));
+    let account = move |peer: Credentials| (peer.user == mine).then_some(mine);
+    let connected = Arc::new(());
+    let welcome = move |visitor: Visitor| {
+        let stream = UnixStream::from(visitor.socket.into_inner());
+        // This one has a copy, too.
+        if Arc::strong_count(&connected) > MOST_CONNECTIONS || stream.set_nonblocking(false).is_err() {
+            return;
         }
-    }
+        let (shared, host, connected) = (shared.clone(), host.clone(), Arc::clone(&connected));
+        // Without a thread the stream is dropped, and the guest told so by that.
+        let _ = std::thread::Builder::new().name("foretell guest".to_owned()).spawn(move || {
+            Connection::serve(stream, &shared, &host);
+            drop(connected);
+        });
+    };
+    Porter::start(keeping, listener.into(), account, welcome)
 }
 
 /// A connection of a guest, of which its thread is the reader.

@@ -38,6 +38,7 @@
 //! user's pool at a [`Door`] ([`Guest::of_service`]).
 
 mod access;
+mod aside;
 mod directive;
 mod directives;
 mod disk;

@@ -4,21 +4,25 @@
 //! got is read from the disk into memory of our own (`O_DIRECT`), a few pieces at a time, so that a file that is read through a
 //! pool is not kept twice. Where its file system has no direct reads, or the page cache is asked in vain, the ring reads through it.
 //!
+//! Only regular files and block devices are opened, and all that may wait for a file system is done aside
+//! ([`crate::aside`]), so that a file that never answers costs its readers the time-out and nobody else anything.
+//!
 //! The state of a file is what `object_store` makes of it (number, time of modification, length): it is looked at before
 //! the first byte is read and after the last one.
 
 use std::collections::VecDeque;
-use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
-use rustix::fs::OFlags;
+use futures_util::FutureExt;
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
 
+use crate::aside::{Aside, Opened};
 use crate::disk::asks_for;
 use crate::ring::{Pages, Region, Ring, Way};
 use crate::source::{Answer, Entry, Fault, Sink, Source, Stamp};
@@ -33,25 +37,60 @@ const ALIGNED_BYTES: usize = 4096;
 
 /// Local files as a [`Source`].
 pub(crate) struct Local {
-    /// Who lists and looks at files.
-    store: Store,
-    ring: Arc<Ring>,
+    /// Who lists files, and reads them where there is no ring.
+    store: Arc<Store>,
+    ring: Option<Arc<Ring>>,
+    aside: Aside,
 }
 
 /// A file, open twice.
-struct Opened {
-    cached: Arc<File>,
+struct File {
+    cached: Opened,
     /// Past the page cache, if that can be.
-    direct: Option<Arc<File>>,
+    direct: Option<Opened>,
 }
 
 impl Local {
-    pub(crate) fn new(store: Store, ring: Arc<Ring>) -> Local {
-        Local { store, ring }
+    /// # Errors
+    /// When there are no threads to be had.
+    pub(crate) fn new(store: Store, ring: Option<Arc<Ring>>) -> io::Result<Local> {
+        Ok(Local { store: Arc::new(store), ring, aside: Aside::start()? })
+    }
+
+    /// Opens the file at a path, and says in which state it is.
+    async fn open(&self, path: &str) -> Result<(File, Stamp), Fault> {
+        let path = Path::new("/").join(path);
+        let (name, guard) = (path.clone(), self.aside.guards());
+        let opened = self.aside.at(&path, move || {
+            let found = find(&name)?;
+            let cached = open(&found, &name, OFlags::empty())?;
+            let stamp = stamp_of(&cached)?;
+            let may = asks_for(&cached).is_none_or(|bytes| ALIGNED_BYTES.is_multiple_of(bytes));
+            let direct = may.then(|| open(&found, &name, OFlags::DIRECT).ok()).flatten();
+            Ok((File { cached: guard(cached), direct: direct.map(guard) }, stamp))
+        });
+        opened.await.map_err(|error| fault(&error))
+    }
+
+    /// In which state an open file is.
+    async fn stamp(&self, path: &str, file: &Opened) -> io::Result<Stamp> {
+        match file {
+            Opened::Here(file) => stamp_of(&**file),
+            Opened::Served(_) => {
+                let file = file.clone();
+                self.aside.at(&Path::new("/").join(path), move || stamp_of(&file)).await
+            }
+        }
     }
 
     /// Reads a range that begins at a multiple of what direct reads ask for, and shows it from `range.start` on.
-    async fn read(&self, file: &Arc<File>, range: Range<u64>, sink: &mut Sink<'_>) -> io::Result<()> {
+    async fn read(
+        &self,
+        ring: &Ring,
+        file: &Opened,
+        range: Range<u64>,
+        sink: &mut Sink<'_>,
+    ) -> io::Result<()> {
         let aligned = range.start / ALIGNED_BYTES as u64 * ALIGNED_BYTES as u64;
         let end = range.end.next_multiple_of(ALIGNED_BYTES as u64);
         let mut places = (aligned..range.end).step_by(PIECE_BYTES);
@@ -59,7 +98,7 @@ impl Local {
         let begin = |at: u64, pages: Option<Pages>| {
             let length = (end - at).min(PIECE_BYTES as u64) as usize;
             let pages = pages.unwrap_or_else(|| Pages::new(length));
-            (at, length, self.ring.begin(file, Way::Read, at, length, Region::Own(pages)))
+            (at, length, ring.begin(file, Way::Read, at, length, Region::Own(pages)))
         };
         let mut under_way: VecDeque<_> = places.by_ref().take(PIECES).map(|at| begin(at, None)).collect();
         let mut spare = None;
@@ -82,22 +121,7 @@ impl Local {
     }
 }
 
-impl Opened {
-    fn open(path: &str) -> io::Result<(Opened, Metadata)> {
-        let path = PathBuf::from("/").join(path);
-        let cached = File::open(&path)?;
-        let metadata = cached.metadata()?;
-        let may = asks_for(&cached).is_none_or(|bytes| ALIGNED_BYTES.is_multiple_of(bytes));
-        let flags = OFlags::DIRECT.bits().cast_signed();
-        let direct = may.then(|| File::options().read(true).custom_flags(flags).open(&path).ok()).flatten();
-        // The same file under this name?
-        let is_same = |direct: &File| {
-            direct.metadata().is_ok_and(|its| (its.dev(), its.ino()) == (metadata.dev(), metadata.ino()))
-        };
-        let direct = direct.filter(is_same).map(Arc::new);
-        Ok((Opened { cached: Arc::new(cached), direct }, metadata))
-    }
-
+impl File {
     /// Shows what the page cache has, up to the first byte that it has not got: gives where that is, `None` when nothing more is
     /// wanted.
     fn read_cached(&self, mut range: Range<u64>, sink: &mut Sink<'_>) -> Option<u64> {
@@ -105,7 +129,7 @@ impl Opened {
         while range.start < range.end {
             let length = piece.len().min((range.end - range.start) as usize);
             let mut parts = [io::IoSliceMut::new(&mut piece[..length])];
-            let read = rustix::io::preadv2(&*self.cached, &mut parts, range.start, ReadWriteFlags::NOWAIT);
+            let read = rustix::io::preadv2(&self.cached, &mut parts, range.start, ReadWriteFlags::NOWAIT);
             let read = match read {
                 Ok(0) | Err(Errno::AGAIN | Errno::OPNOTSUPP) => break,
                 Ok(read) => read,
@@ -121,26 +145,74 @@ impl Opened {
     }
 }
 
+/// Finds what lies at a path without opening it: that would wait for a writer of a pipe, and do things with a device.
+///
+/// # Errors
+/// When it is neither a regular file nor a block device.
+fn find(path: &Path) -> io::Result<OwnedFd> {
+    let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    is_object(&found)?;
+    Ok(found)
+}
+
+fn is_object(file: impl AsFd) -> io::Result<()> {
+    let what = match FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode) {
+        FileType::RegularFile | FileType::BlockDevice => return Ok(()),
+        // As of other stores.
+        FileType::Directory => return Err(io::Error::new(io::ErrorKind::NotFound, "it is a folder")),
+        FileType::Fifo => "a pipe",
+        FileType::CharacterDevice => "a character device",
+        FileType::Socket => "a socket",
+        _ => "something else",
+    };
+    let why = format!("it is {what}; only regular files and block devices are read");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
+/// Opens what was found, whatever lies at its path by now.
+fn open(found: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+    match rustix::fs::open(format!("/proc/self/fd/{}", found.as_raw_fd()), flags, Mode::empty()) {
+        Ok(file) => Ok(file),
+        // Without `/proc` by its name, which may lead to a pipe by now.
+        Err(Errno::NOENT) => {
+            let file = rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::empty())?;
+            is_object(&file)?;
+            // The ring would not wait for its bytes.
+            rustix::fs::fcntl_setfl(&file, flags)?;
+            Ok(file)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn stamp_of(file: impl AsFd) -> io::Result<Stamp> {
+    let found = rustix::fs::fstat(&file)?;
+    let is_device = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
+    let length = if is_device { rustix::fs::seek(&file, SeekFrom::End(0))? } else { found.st_size as u64 };
+    Ok(stamp(&found, length))
+}
+
 /// What `object_store` says of a file.
-pub(crate) fn stamp(metadata: &Metadata) -> Stamp {
-    let modified = metadata.modified().ok();
-    let since = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-    let (number, length) = (metadata.ino(), metadata.len());
-    let etag = format!("\"{number:x}-{:x}-{length:x}\"", since.as_micros());
-    Stamp { length, etag: Some(etag), version: None, modified }
+fn stamp(found: &Stat, length: u64) -> Stamp {
+    let since = u64::try_from(found.st_mtime).unwrap_or_default();
+    let since = Duration::new(since, u32::try_from(found.st_mtime_nsec).unwrap_or_default());
+    let etag = format!("\"{:x}-{:x}-{length:x}\"", found.st_ino, since.as_micros());
+    Stamp { length, etag: Some(etag), version: None, modified: Some(UNIX_EPOCH + since) }
 }
 
 fn fault(error: &io::Error) -> Fault {
     match error.kind() {
         io::ErrorKind::NotFound => Fault::NotFound,
         io::ErrorKind::PermissionDenied => Fault::Denied(error.to_string()),
+        io::ErrorKind::InvalidInput => Fault::Unfit(error.to_string()),
         _ => Fault::Failed(error.to_string()),
     }
 }
 
 impl Source for Local {
     fn head<'a>(&'a self, path: &'a str) -> Answer<'a, Stamp> {
-        self.store.head(path)
+        Box::pin(async move { self.open(path).await.map(|(_, stamp)| stamp) })
     }
 
     fn get<'a>(
@@ -151,13 +223,11 @@ impl Source for Local {
         sink: &'a mut Sink<'_>,
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            let name = path.to_owned();
-            let opened = tokio::task::spawn_blocking(move || Opened::open(&name)).await;
-            let opened = opened.map_err(io::Error::other).and_then(|opened| opened);
-            let (opened, metadata) = opened.map_err(|error| fault(&error))?;
-            if !pinned.is_same(&stamp(&metadata)) {
+            let (opened, found) = self.open(path).await?;
+            if !pinned.is_same(&found) {
                 return Err(Fault::Changed);
             }
+            let Some(ring) = &self.ring else { return self.store.get(path, pinned, range, sink).await };
             // The last byte goes to nobody before it is known that they are all of one state.
             let (mut sent, mut held) = (0, Vec::new());
             let all = range.end - range.start;
@@ -173,11 +243,11 @@ impl Source for Local {
             if at < range.end {
                 let rest = at..range.end;
                 let file = opened.direct.as_ref().unwrap_or(&opened.cached);
-                let read = self.read(file, rest, &mut hold).await;
+                let read = self.read(ring, file, rest, &mut hold).await;
                 read.map_err(|error| fault(&error))?;
             }
-            let now = opened.cached.metadata().map_err(|error| fault(&error))?;
-            if !pinned.is_same(&stamp(&now)) {
+            let now = self.stamp(path, &opened.cached).await.map_err(|error| fault(&error))?;
+            if !pinned.is_same(&now) {
                 return Err(Fault::Changed);
             }
             if !held.is_empty() {
@@ -188,12 +258,20 @@ impl Source for Local {
     }
 
     fn list<'a>(&'a self, path: &'a str, deep: bool, most: usize) -> Answer<'a, Vec<Entry>> {
-        self.store.list(path, deep, most)
+        Box::pin(async move {
+            let (store, name) = (Arc::clone(&self.store), path.to_owned());
+            // In a thread that is none of a runtime's the library waits by itself.
+            let list = move || Ok(store.list(&name, deep, most).now_or_never());
+            let listed = self.aside.at(&Path::new("/").join(path).join("_"), list).await;
+            let listed = listed.map_err(|error| fault(&error))?;
+            listed.unwrap_or_else(|| Err(Fault::Failed("its listing did not end".to_owned())))
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::os::unix::fs::FileExt;
 
     use object_store::local::LocalFileSystem;
@@ -202,7 +280,11 @@ mod tests {
 
     fn local(test: &str) -> Option<Local> {
         let ring = Ring::new().map_err(|error| println!("skipped: {test}: io_uring: {error}")).ok()?;
-        Some(Local::new(Store::new(Box::new(LocalFileSystem::new())), Arc::new(ring)))
+        Some(Local::new(files(), Some(Arc::new(ring))).unwrap())
+    }
+
+    fn files() -> Store {
+        Store::new(Box::new(LocalFileSystem::new()))
     }
 
     fn runtime() -> tokio::runtime::Runtime {
@@ -234,7 +316,8 @@ mod tests {
         file.sync_all().unwrap();
         let name = path.to_str().unwrap().trim_start_matches('/');
         let stamp = runtime().block_on(local.head(name)).unwrap();
-        assert_eq!(stamp, super::stamp(&file.metadata().unwrap()), "as object_store has it");
+        let theirs = runtime().block_on(files().head(name)).unwrap();
+        assert!(stamp == theirs && stamp.is_same(&theirs), "as object_store has it");
         let length = content.len() as u64;
         let ranges = [
             (0, length),

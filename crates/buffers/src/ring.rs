@@ -10,9 +10,8 @@
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -94,7 +93,7 @@ pub(crate) enum Way {
 
 /// An operation, from when it is begun until it has ended.
 struct Operation {
-    file: Arc<File>,
+    file: Arc<dyn AsFd + Send + Sync>,
     way: Way,
     offset: u64,
     length: usize,
@@ -175,16 +174,16 @@ impl Ring {
     }
 
     /// Begins an operation on the first `length` bytes of the region, or all that there is of it.
-    pub(crate) fn begin(
+    pub(crate) fn begin<F: AsFd + Clone + Send + Sync + 'static>(
         &self,
-        file: &Arc<File>,
+        file: &F,
         way: Way,
         offset: u64,
         length: usize,
         region: Region,
     ) -> Begun {
         let (told, tells) = oneshot::channel();
-        let operation = Operation { file: file.clone(), way, offset, length, region, told };
+        let operation = Operation { file: Arc::new(file.clone()), way, offset, length, region, told };
         let mut books = self.0.books();
         books.waiting.push_back(operation);
         self.0.submit(&mut books);
@@ -223,7 +222,7 @@ impl Inner {
             let Some(operation) = books.waiting.pop_front() else { break };
             books.free.pop();
             let operation = books.with_kernel[number].insert(operation);
-            let file = types::Fd(operation.file.as_raw_fd());
+            let file = types::Fd(operation.file.as_fd().as_raw_fd());
             let (start, there) = operation.region.whole();
             let length = operation.length.min(there) as u32;
             let entry = match operation.way {
@@ -300,6 +299,7 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::os::unix::fs::FileExt;
 
     use super::*;

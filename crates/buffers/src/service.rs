@@ -22,6 +22,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use foretell_door::{Closer, Credentials, Descriptors, ForeignFd, Keeping, Reception, Room, Visitor};
+use rustix::net::SendFlags;
+
 use crate::error::Error;
 
 /// The variable that says where the door is.
@@ -32,6 +35,8 @@ const SYSTEM_SOCKET: &str = "/run/foretell/buffers.sock";
 const BEGUN: Duration = Duration::from_secs(10);
 /// Clients of one user that wait at the door at a time; those beyond are hung up on.
 const MOST_WAITING: usize = 32;
+/// Clients at the door whom nobody has looked at yet; beyond, the oldest of whoever has most is hung up on.
+const ROOM: Room = Room { most: 1024, most_of_user: 256 };
 /// Bytes of an answer at most.
 const MOST_ANSWER: u64 = 1024;
 /// Users with a host at a time.
@@ -81,7 +86,7 @@ struct Host {
 
 /// The door: see the module's documentation.
 pub struct Door {
-    listener: UnixListener,
+    reception: Reception,
     socket: PathBuf,
     hosts: Arc<Hosts>,
 }
@@ -117,13 +122,23 @@ impl Door {
         // Who connects is looked at; a user's own door lets in the user alone, and root's everybody.
         let mode = if rustix::process::geteuid().is_root() { 0o666 } else { 0o600 };
         std::fs::set_permissions(socket, std::fs::Permissions::from_mode(mode))?;
+        listener.set_nonblocking(true)?;
+        let keeping = Keeping {
+            name: "foretell-door",
+            // Clients say nothing at all.
+            descriptors: Descriptors::Never,
+            closer: Closer::start()?,
+            goes_first: true,
+        };
+        let account = |peer: Credentials| Some(peer.user);
+        let reception = Reception::open(keeping, listener.into(), account, ROOM)?;
         let hosts = Hosts {
             command: Box::new(command),
             users: users.min(MOST_USERS),
             by_user: Mutex::default(),
             waiting: Mutex::default(),
         };
-        Ok(Door { listener, socket: socket.to_owned(), hosts: Arc::new(hosts) })
+        Ok(Door { reception, socket: socket.to_owned(), hosts: Arc::new(hosts) })
     }
 
     /// Lets clients in, until the process ends.
@@ -132,24 +147,17 @@ impl Door {
     /// When nobody can connect any more.
     pub fn serve(&self) -> io::Result<()> {
         loop {
-            let stream = match self.listener.accept() {
-                Ok((stream, _)) => stream,
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
-                // Without a descriptor for it: later.
-                Err(_) => {
-                    std::thread::sleep(Duration::from_millis(50));
-                    continue;
-                }
-            };
-            let Ok(peer) = rustix::net::sockopt::socket_peercred(&stream) else { continue };
-            let user = peer.uid.as_raw();
-            if !self.hosts.waits(user) {
+            let Visitor { socket, credentials, account: user } = self.reception.wait()?;
+            // Of whom nothing is known nothing is done for.
+            if credentials.is_none() || !self.hosts.waits(user) {
+                socket.hang_up();
                 continue;
             }
             let hosts = self.hosts.clone();
             // Who has not got a thread is hung up on, too.
             let begun = std::thread::Builder::new().name("foretell door".to_owned()).spawn(move || {
-                hosts.answer(&stream, user);
+                hosts.answer(&socket, user);
+                socket.hang_up();
                 hosts.waits_no_more(user);
             });
             if begun.is_err() {
@@ -205,13 +213,13 @@ impl Hosts {
         }
     }
 
-    fn answer(&self, mut stream: &UnixStream, user: u32) {
+    fn answer(&self, socket: &ForeignFd, user: u32) {
         let answer = match self.address_of(user) {
             Ok(address) => format!("address {address}\n"),
             Err(why) => format!("error {}\n", why.replace('\n', " ")),
         };
-        let _ = stream.set_write_timeout(Some(BEGUN));
-        let _ = stream.write_all(answer.as_bytes());
+        // Nothing was sent before, so there is room for it.
+        let _ = rustix::net::send(socket, answer.as_bytes(), SendFlags::NOSIGNAL);
     }
 
     fn address_of(&self, user: u32) -> Result<String, String> {

@@ -158,10 +158,11 @@ impl Shared {
         }
         let store = place.connect(&self.options, access.map(|access| &**access))?;
         // Made for whoever needs it.
-        let ring = place.is_local().then(|| self.rings.get().ok()).flatten();
-        let source: Arc<dyn Source> = match ring {
-            Some(ring) => Arc::new(Local::new(store, ring)),
-            None => Arc::new(store),
+        let source: Arc<dyn Source> = if place.is_local() {
+            let local = Local::new(store, self.rings.get().ok());
+            Arc::new(local.map_err(|error| Error::NoThreads { why: error.to_string() })?)
+        } else {
+            Arc::new(store)
         };
         stores.insert(key, (number, source.clone()));
         Ok((number, source, place.path))

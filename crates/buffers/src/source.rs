@@ -58,6 +58,8 @@ pub enum Fault {
     Denied(String),
     /// Nothing was answered for so long.
     Late(Duration),
+    /// What is there is no object, and never will be one as it is.
+    Unfit(String),
     /// Something else, in the words of the store.
     Failed(String),
 }
@@ -70,7 +72,7 @@ impl Fault {
             Fault::Changed => Error::Changed { url },
             Fault::Denied(why) => Error::Denied { url, why },
             Fault::Late(after) => Error::TimedOut { url, after },
-            Fault::Failed(why) => Error::Failed { url, why },
+            Fault::Unfit(why) | Fault::Failed(why) => Error::Failed { url, why },
         }
     }
 }

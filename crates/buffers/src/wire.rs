@@ -563,5 +563,38 @@ mod tests {
             let _ = Parts(&bytes).stamp();
             let _ = receive(&mut &bytes[..]);
         }
+
+        #[test]
+        fn a_frame_that_was_damaged_is_taken_apart_or_refused(
+            request in requests(), error in errors(), stamp in stamps(), access in prop::option::of(accesses()),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let entry = Entry { path: "a/b".to_owned(), stamp: Some(stamp.clone()) };
+            let hello = Hello { version: VERSION, secret: [7; 16], guest: 9, access };
+            let frames = [
+                Words::default().hello(&hello).0.clone(),
+                Words::default().request(&request).0.clone(),
+                Words::default().byte(0).error(&error).0.clone(),
+                Words::default().byte(1).entries(&[entry]).0.clone(),
+                Words::default().byte(1).stamp(&stamp).0.clone(),
+            ];
+            for mut frame in frames {
+                for (at, byte) in &changes {
+                    let at = at.index(frame.len());
+                    frame[at] = *byte;
+                }
+                frame.truncate(cut.index(2 * frame.len()));
+                // Whichever it is taken for.
+                let _ = Parts(&frame).hello();
+                let _ = Parts(&frame).request();
+                let _ = Parts(&frame).error();
+                let _ = Parts(&frame).entries();
+                let _ = Parts(&frame).statistics();
+                let _ = Parts(&frame).granted();
+                let _ = Parts(&frame).outcome(Parts::stamp);
+                let _ = receive(&mut &frame[..]);
+            }
+        }
     }
 }

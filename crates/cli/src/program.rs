@@ -20,6 +20,7 @@ use std::time::{Duration, SystemTime};
 use crate::signals;
 use crate::terminal::{warn, with_causes};
 use anyhow::{Context, Result, bail};
+use foretell_door::{Closer, NOBODY, take_descriptors, takes_descriptors};
 use foretell_learn::tasks;
 use foretell_pagecache::lastly;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -151,9 +152,7 @@ impl Program {
     ) -> Result<Program> {
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let name = format!("{START}{}-{}", std::process::id(), since.as_nanos());
-        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)
-            .context("cannot make a socket to start the program with")?;
-        listener.set_nonblocking(true)?;
+        let listener = listen(&name).context("cannot make a socket to start the program with")?;
         // By way of /proc: the same executable even if its file was replaced meanwhile.
         let mut command = Command::new("/proc/self/exe");
         command.arg0("foretell").args([EXEC_WHEN_TOLD, &name]).arg(program).args(arguments);
@@ -211,7 +210,7 @@ impl Program {
                 // Anybody may connect to an abstract socket; only the child counts.
                 Ok((connection, _)) => match peer(&connection) {
                     Some(pid) if pid == self.pid() => return Ok(connection),
-                    Some(_) => {}
+                    Some(_) => turn_away(connection),
                     // The call is forbidden. It may be the child, which begins when this is closed; and then it would run twice.
                     None => {
                         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
@@ -530,6 +529,27 @@ fn pidfd_of(child: &Child) -> io::Result<OwnedFd> {
 }
 
 /// The process at the other end of a connection.
+/// Listens where a child comes to be held.
+fn listen(name: &str) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+    listener.set_nonblocking(true)?;
+    // Anybody may connect, and what strangers send may hurt whoever closes it. Before Linux 6.16 it cannot be kept out.
+    let _ = take_descriptors(listener.as_fd(), false);
+    Ok(listener)
+}
+
+/// Closes a stranger's connection without waiting for what was sent with it.
+fn turn_away(connection: UnixStream) {
+    if !takes_descriptors(connection.as_fd()) {
+        return;
+    }
+    match Closer::start() {
+        Ok(closer) => closer.guard(NOBODY, connection.into()).hang_up(),
+        // It is closed with us.
+        Err(_) => std::mem::forget(connection),
+    }
+}
+
 fn peer_pid(connection: &UnixStream) -> Option<u32> {
     let peer = rustix::net::sockopt::socket_peercred(connection).ok()?;
     u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
@@ -538,6 +558,8 @@ fn peer_pid(connection: &UnixStream) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
 
@@ -561,6 +583,36 @@ mod tests {
         let error = program.wait_for_connection(&listener, |_| None).unwrap_err();
         assert!(error.to_string().contains("is not told"), "{error:#}");
         assert_eq!(program.child.try_wait().unwrap().and_then(|status| status.signal()), Some(9));
+    }
+
+    #[test]
+    fn a_stranger_who_comes_first_keeps_no_program_from_beginning() {
+        static CHILD: AtomicU32 = AtomicU32::new(0);
+        static CAME: AtomicU32 = AtomicU32::new(0);
+        let name = format!("foretell-test-{}-stranger", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let listener = listen(&name).unwrap();
+        // Closing what it leaves takes ten minutes.
+        let stranger = UnixStream::connect_addr(&address).unwrap();
+        let (sender, _receiver) = foretell_testkit::sockets::lingering();
+        let left = foretell_protocol::socket::send(stranger.as_fd(), b"x", &[sender.as_fd()]).unwrap();
+        println!("left with descriptors: {left}");
+        drop(stranger);
+        std::thread::spawn(move || drop(sender));
+        let mut command = Command::new("/bin/sleep");
+        command.arg("1000");
+        let mut program = spawn(command, Hold::Coming(listener.try_clone().unwrap())).unwrap();
+        CHILD.store(program.pid(), Relaxed);
+        let _comes = UnixStream::connect_addr(&address).unwrap();
+        let second_is_child = |_: &UnixStream| match CAME.fetch_add(1, Relaxed) {
+            0 => Some(1),
+            _ => Some(CHILD.load(Relaxed)),
+        };
+        let connection = program.wait_for_connection(&listener, second_is_child).unwrap();
+        program.hold = Hold::Waiting(connection);
+        let _ = program.child.kill();
+        let _ = program.child.wait();
+        assert_eq!(CAME.load(Relaxed), 2);
     }
 
     fn ended(pid: u32) -> Option<i32> {

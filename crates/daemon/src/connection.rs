@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use foretell_pagecache::{Closer, ForeignFd, HeldFile, Rest, SessionId, Taking};
+use foretell_door::{Closer, ForeignFd};
+use foretell_pagecache::{HeldFile, Rest, SessionId, Taking};
 use foretell_protocol::frame::{Arrival, Frame, ReceiveError};
 use foretell_protocol::{Consumer, ErrorCode, Handle, Outbox, Reader, Reply, Request, Statistics};
 
 use crate::limits::{Allowance, Limits, OUTBOX_BYTES_OF_ROOT};
 use crate::owners::Weight;
-use crate::peer::{Peer, takes_descriptors};
+use crate::peer::Peer;
 use crate::run::Run;
 use crate::snapshot::StatusRequest;
 
@@ -170,13 +171,7 @@ impl Connection {
 
     /// Ends it. The other side sees that at once, also when closing takes long.
     pub(crate) fn shut(self) {
-        // It may have ended already.
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
-        // From here on nothing can be sent to us. With nothing in it that was sent before, no descriptor either,
-        // closing the socket waits for nobody.
-        if rustix::io::ioctl_fionread(&self.socket) == Ok(0) || !takes_descriptors(self.socket.as_fd()) {
-            drop(self.socket.into_inner());
-        }
+        self.socket.hang_up();
     }
 
     /// Counts messages; ends the connection when there were too many.

@@ -5,11 +5,12 @@ use std::os::fd::BorrowedFd;
 use foretell_pagecache::Options;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::limits::HALF_DESCRIPTORS_OF_USER;
+use crate::limits::{HALF_DESCRIPTORS_OF_USER, LOBBY};
 
 /// Descriptors that the service needs beside the files' (half of all) and the connections' (two each): its own,
-/// and those of messages that are not complete, of four users at once.
-const OTHERS: u64 = 256 + 4 * HALF_DESCRIPTORS_OF_USER as u64;
+/// those of messages that are not complete, of four users at once, and those of a quarter of the lobby, which is one
+/// user's share.
+const OTHERS: u64 = 256 + 4 * HALF_DESCRIPTORS_OF_USER as u64 + LOBBY.most_of_user as u64;
 
 /// Takes as many descriptors as the system gives; says how many.
 pub(crate) fn raise_limit() -> u64 {

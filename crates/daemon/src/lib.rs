@@ -32,6 +32,7 @@ mod owners;
 mod peer;
 mod places;
 mod private;
+mod reception;
 mod run;
 mod service;
 mod shares;

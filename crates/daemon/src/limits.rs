@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use foretell_door::Room;
 use foretell_pagecache::QueueLimits;
 use serde::{Deserialize, Serialize};
 
@@ -105,9 +106,10 @@ pub(crate) const HALF_MESSAGE: Duration = Duration::from_secs(1);
 pub(crate) const HALF_DESCRIPTORS_OF_USER: u32 = 4 * foretell_protocol::limits::DESCRIPTORS as u32;
 /// How long it may take to close a descriptor that a client has sent. Then its user has to go.
 pub(crate) const CLOSING: Duration = Duration::from_secs(1);
-/// Descriptors that wait to be closed, of all users. Beyond it nobody can send any who has not been let in, or, before
-/// Linux 6.16, nobody is let in for a while; with half as many left it is as before.
-pub(crate) const WAITING_DESCRIPTORS: usize = 1024;
+/// Connections that wait for the loop; beyond, the oldest of whoever has most is closed.
+pub(crate) const LOBBY: Room = Room { most: 1024, most_of_user: 256 };
+/// The same of a private host, which has few descriptors.
+pub(crate) const LOBBY_OF_RUN: Room = Room { most: 64, most_of_user: 32 };
 /// Time for letting in between two rounds of the plane's loop: some tens of connections.
 pub(crate) const ACCEPTING: Duration = Duration::from_micros(500);
 /// Messages of one connection taken between two rounds.

@@ -16,10 +16,6 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 /// `SO_PEERPIDFD` of `include/uapi/asm-generic/socket.h`; not in every libc.
 const SO_PEERPIDFD: libc::c_int = 77;
 
-/// `SO_PASSRIGHTS` of `include/uapi/asm-generic/socket.h`, Linux 6.16: whether descriptors can be sent to a socket.
-/// What connects to a listening one has it from that.
-const SO_PASSRIGHTS: libc::c_int = 83;
-
 /// The process that connected.
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -71,32 +67,6 @@ pub(crate) fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
     poll(&mut fds, Some(&at_once)) == Ok(0)
 }
 
-/// Says whether descriptors can be sent to a socket; on, until it is said.
-///
-/// # Errors
-/// `ENOPROTOOPT` before Linux 6.16.
-pub(crate) fn take_descriptors(socket: BorrowedFd<'_>, take: bool) -> io::Result<()> {
-    let value = libc::c_int::from(take);
-    let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the value has the `length` bytes that are read, and outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_PASSRIGHTS,
-            (&raw const value).cast(),
-            length,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Could descriptors be sent to a socket when it was connected?
-pub(crate) fn takes_descriptors(socket: BorrowedFd<'_>) -> bool {
-    // Before Linux 6.16 they always can.
-    !option(socket, SO_PASSRIGHTS).is_ok_and(|value| value == 0)
-}
-
 /// An option of a socket that is one number (getsockopt(2)).
 fn option(socket: BorrowedFd<'_>, name: libc::c_int) -> io::Result<libc::c_int> {
     let mut value: libc::c_int = 0;
@@ -136,29 +106,6 @@ pub(crate) fn parent_of(pid: u32) -> Option<u32> {
 mod tests {
     use super::*;
     use std::os::unix::net::UnixStream;
-
-    #[test]
-    fn who_connects_to_a_socket_that_takes_no_descriptors_can_send_none_until_it_is_let_in() {
-        let test = "who_connects_to_a_socket_that_takes_no_descriptors_can_send_none_until_it_is_let_in";
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("s");
-        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        if take_descriptors(listener.as_fd(), false).is_err() {
-            println!("skipped: {test}: before Linux 6.16");
-            return;
-        }
-        let client = UnixStream::connect(&path).unwrap();
-        let send = || foretell_protocol::socket::send(client.as_fd(), b"x", &[client.as_fd()]).unwrap();
-        assert_eq!(send(), 0, "not now");
-        let (server, _) = listener.accept().unwrap();
-        assert!(!takes_descriptors(server.as_fd()));
-        assert_eq!(send(), 0);
-        take_descriptors(server.as_fd(), true).unwrap();
-        assert_eq!(send(), 1);
-        take_descriptors(listener.as_fd(), true).unwrap();
-        let _other = UnixStream::connect(&path).unwrap();
-        assert!(takes_descriptors(listener.accept().unwrap().0.as_fd()));
-    }
 
     #[test]
     fn who_connects_is_known_and_its_end_is_seen() {

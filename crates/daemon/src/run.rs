@@ -8,9 +8,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use foretell_door::ForeignFd;
 use foretell_pagecache::{
-    Backlog, Casting, ForeignFd, HintChunk, ManagerSpec, Plane, PoolPolicy, Report, Rule, SessionId,
-    SessionSpec,
+    Backlog, Casting, HintChunk, ManagerSpec, Plane, PoolPolicy, Report, Rule, SessionId, SessionSpec,
 };
 use foretell_protocol::ErrorCode;
 use serde::{Deserialize, Serialize};

@@ -9,9 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use foretell_door::Reception;
 use foretell_pagecache::{Broker, Counts, Meter, Options, Plane, Report, Scope};
 use foretell_protocol::ErrorCode;
 use rustix::event::epoll;
@@ -19,13 +20,13 @@ use rustix::event::epoll;
 use crate::confine::{self, ConfineError, Confinement};
 use crate::connection::{Connection, End, Role};
 use crate::descriptors;
-use crate::limits::{HALF_MESSAGE, Limits, SHOWING, STATUS_ROWS};
+use crate::limits::{HALF_MESSAGE, LOBBY, LOBBY_OF_RUN, Limits, SHOWING, STATUS_ROWS};
 use crate::listener::{EVERYBODY, ListenError, Listener};
 use crate::owners::Owners;
 use crate::private::Own;
+use crate::reception;
 use crate::shares::{ROUND, Shares, Waiting};
 use crate::stop::Stop;
-use crate::subordinate::Subordinates;
 use crate::unfinished::{Making, Telling};
 use crate::watcher::{self, Watched, Watcher};
 
@@ -42,7 +43,7 @@ const EVENTS: usize = 256;
 
 /// What an event of the kernel's is about: a number below, or twice a connection's number, plus one for its
 /// pidfd.
-const LISTENER: u64 = 0;
+const DOOR: u64 = 0;
 const STOP: u64 = 1;
 const WATCHER: u64 = 2;
 const FIRST_CONNECTION: u64 = 8;
@@ -109,7 +110,6 @@ pub struct Service {
     pub(crate) own: Option<Own>,
     pub(crate) limits: Limits,
     pub(crate) owners: Owners,
-    pub(crate) subordinates: Subordinates,
     confinement: Confinement,
     pub(crate) connections: BTreeMap<u64, Connection>,
     /// Connections whose rings are being watched, or that have more to say than one turn.
@@ -125,8 +125,9 @@ pub struct Service {
     pub(crate) shares: Shares,
     /// Something could not be done in this round: the next one does not wait.
     pub(crate) unfinished: bool,
-    /// None where a private host cannot listen.
-    pub(crate) listener: Option<Listener>,
+    /// None where a private host cannot listen. It ends before the socket's name does.
+    pub(crate) reception: Option<Reception>,
+    _listener: Option<Listener>,
     watched: Watched,
     /// A snapshot that is being made, and who waits for it.
     watching: Option<(Box<Making>, watcher::Waiting)>,
@@ -144,11 +145,6 @@ pub struct Service {
     pub(crate) half: BTreeSet<u64>,
     /// Users of whom a descriptor cannot be closed: they are not let in.
     pub(crate) put_out: BTreeSet<u32>,
-    /// Descriptors that wait to be closed.
-    pub(crate) to_be_closed: usize,
-    pub(crate) accept_again: Option<Instant>,
-    /// Descriptors can be sent to the socket before whoever sends them is let in.
-    pub(crate) is_open: bool,
     shown_at: Instant,
     shown: Counts,
     /// Clients are being shown how they fare, from this connection on.
@@ -201,7 +197,10 @@ impl Service {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let watched = Watched::new()?;
         let (told, stop) = Stop::new()?;
-        let listening = listener.as_ref().map(|listener| (listener.as_fd(), LISTENER));
+        let room = if owner.is_some() { LOBBY_OF_RUN } else { LOBBY };
+        let reception =
+            listener.as_ref().map(|listener| reception::open(listener, &plane, room)).transpose()?;
+        let listening = reception.as_ref().map(|reception| (reception.bell(), DOOR));
         let others = [(told.as_fd(), STOP), (watched.bell(), WATCHER)];
         for (descriptor, number) in others.into_iter().chain(listening) {
             epoll::add(&epoll, descriptor, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
@@ -212,7 +211,6 @@ impl Service {
             own: None,
             limits,
             owners: Owners::default(),
-            subordinates: Subordinates::new(Path::new("/etc")),
             confinement: Confinement::None,
             connections: BTreeMap::new(),
             busy: Waiting::default(),
@@ -224,7 +222,8 @@ impl Service {
             turn_ends: Instant::now(),
             shares: Shares::default(),
             unfinished: false,
-            listener,
+            reception,
+            _listener: listener,
             watched,
             watching: None,
             tellings: BTreeMap::new(),
@@ -236,9 +235,6 @@ impl Service {
             greeting: BTreeSet::new(),
             half: BTreeSet::new(),
             put_out: BTreeSet::new(),
-            to_be_closed: 0,
-            accept_again: None,
-            is_open: true,
             shown_at: Instant::now(),
             shown: Counts::default(),
             showing: None,
@@ -334,7 +330,7 @@ impl Service {
         let deadline = self.greeting.first().map(|(at, _)| *at + self.limits.greeting());
         let half = self.half.iter().filter_map(|id| self.connections.get(id)?.half_since);
         let half = half.map(|since| since + HALF_MESSAGE).min();
-        for at in deadline.into_iter().chain(self.accept_again).chain(half) {
+        for at in deadline.into_iter().chain(half) {
             longest = longest.min(at.saturating_duration_since(Instant::now()) + WATCH);
         }
         longest
@@ -353,8 +349,8 @@ impl Service {
         for event in &events[..count] {
             let (number, flags) = (event.data.u64(), event.flags);
             match number {
-                LISTENER => {
-                    self.accept()?;
+                DOOR => {
+                    self.accept();
                     self.plane.timing().lap("new connections");
                 }
                 STOP => self.stopping = true,
@@ -464,13 +460,6 @@ impl Service {
     /// What is due by the clock.
     fn keep_time(&mut self) -> Result<(), ServiceError> {
         let now = Instant::now();
-        if self.accept_again.is_some_and(|at| at <= now) {
-            self.accept_again = None;
-            let data = epoll::EventData::new_u64(LISTENER);
-            if let Some(listener) = &self.listener {
-                epoll::add(&self.epoll, listener, data, epoll::EventFlags::IN)?;
-            }
-        }
         while let Some(&(since, id)) = self.greeting.first() {
             let greeted = self.connections.get(&id).is_none_or(|c| !matches!(c.role, Role::Unknown));
             if !greeted && since + self.limits.greeting() > now {
@@ -498,7 +487,6 @@ impl Service {
         if let Some(own) = &mut self.own {
             own.offer(&mut self.plane);
         }
-        self.guard_the_door()?;
         if self.runs > 0 {
             self.offer_hints();
         }

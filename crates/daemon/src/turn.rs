@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use foretell_pagecache::{Broker, ForeignFd, Hold, HoldError};
+use foretell_door::ForeignFd;
+use foretell_pagecache::{Broker, Hold, HoldError};
 use foretell_protocol::frame::Frame;
 use foretell_protocol::ring::ring_bytes;
 use foretell_protocol::{Consumer, ErrorCode, Handle, PROTOCOL, Part, Reply, Request, Statistics, Welcome};

@@ -18,13 +18,13 @@ use std::thread::JoinHandle;
 
 use foretell_policy::ManagerId;
 
-use crate::closing::Closer;
 use crate::descriptors::{self, Descriptors};
 use crate::file_at;
 use crate::file_key::FileKey;
 use crate::guard::{Guard, NOTES, OpenFile, start_time};
 use crate::mailbox::Mailbox;
 use crate::reach::{self, Broker};
+use foretell_door::Closer;
 
 /// Files that are being looked for at a time; a further one is when it is read again.
 const UNDER_WAY: usize = 1024;

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::by_user::{ByUser, Shape};
+use foretell_door::{ByUser, Shape};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -166,7 +166,7 @@ pub(crate) fn ask<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::closing::tests::lingering;
+    use foretell_testkit::sockets::lingering;
 
     #[test]
     fn the_loop_closes_nothing_itself_however_much_waits() {

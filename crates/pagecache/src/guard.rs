@@ -16,8 +16,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use crate::closing::Closer;
 use crate::kernel::pidfd_open;
+use foretell_door::Closer;
 
 /// What it is called (`PR_SET_NAME`).
 pub(crate) const NAME: &CStr = c"foretell-guard";

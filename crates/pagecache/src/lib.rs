@@ -15,12 +15,10 @@ mod acting;
 mod advice;
 mod aside;
 mod backlog;
-mod by_user;
 mod casting;
 mod check;
 mod children;
 mod clients;
-mod closing;
 #[cfg(test)]
 mod conformance;
 mod deletions;
@@ -101,7 +99,6 @@ pub use backlog::Backlog;
 pub use casting::Casting;
 pub use children::{ChildrenUsage, children_usage, expect_children, realtime_signals, send_signal};
 pub use clients::ByteRange;
-pub use closing::{Closer, ForeignFd};
 pub use error::{
     Conflict, ControlError, DiscloseError, DiscloseProblem, HoldError, OpenError, RuleError, SessionError,
     StepError,

@@ -2,7 +2,7 @@
 //!
 //! To page out what a process has mapped its mappings are read ([`crate::mappings`]) and its memory is gone through. Both
 //! wait for a lock of that process's, which it can hold for long: while it forks with much memory, say. So they are done
-//! by user ([`crate::by_user`]). What users have mapped together has a lane of its own: it may be as slow as the slowest
+//! by user ([`foretell_door::ByUser`]). What users have mapped together has a lane of its own: it may be as slow as the slowest
 //! of them.
 //!
 //! What waits in a lane has no frame any more, so it is in the cache beyond the budget. No more pages wait than may be put
@@ -10,8 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::by_user::Shape;
 use crate::eviction::CALL_PAGES;
+use foretell_door::Shape;
 
 /// The threads that do them.
 pub(crate) const MAPPED: Shape = Shape {

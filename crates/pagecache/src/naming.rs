@@ -16,7 +16,6 @@ use foretell_policy::{Extent, FileId};
 use rustix::fs::OFlags;
 
 use crate::aside::{self, Question};
-use crate::closing::ForeignFd;
 use crate::error::HoldError;
 use crate::extents;
 use crate::file_at;
@@ -28,6 +27,7 @@ use crate::plane::Plane;
 use crate::reach::{self, Broker};
 use crate::sessions::{Holding, Origin};
 use crate::steering::Steering;
+use foretell_door::ForeignFd;
 
 /// How long the loop waits for where a file lies: as long as it takes where nobody is in the way and there is a processor.
 const WAIT_AT_ONCE: Duration = Duration::from_micros(300);

@@ -15,7 +15,6 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use crate::advice::ReadaheadOff;
-use crate::closing::Closer;
 use crate::error::{DiscloseError, OpenError, SessionError, StepError};
 use crate::guard::Guard;
 use crate::identity;
@@ -34,6 +33,7 @@ use crate::steering::{Command, Steering};
 use crate::timing::Timing;
 use crate::watch::Gather;
 use crate::workers::{Outcome, Workers};
+use foretell_door::Closer;
 
 /// Observations taken in before decisions are handed out.
 const OBSERVATIONS_A_TIME: usize = 2048;

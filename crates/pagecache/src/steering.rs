@@ -539,7 +539,7 @@ impl Steering {
 impl Steering {
     /// One that steers nothing: nobody observes.
     pub(crate) fn idle() -> Steering {
-        let closer = crate::closing::Closer::start().unwrap();
+        let closer = foretell_door::Closer::start().unwrap();
         let guard = crate::guard::Guard::start().unwrap();
         let cache =
             std::sync::Arc::new(crate::page_cache::Linux) as std::sync::Arc<dyn crate::page_cache::PageCache>;

@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 
 use foretell_policy::{FileId, ManagerId};
 
-use crate::by_user::ByUser;
 use crate::fetching::{Fetch, Fetched, Fetching};
 use crate::folios::Folio;
 use crate::kernel::CacheStatus;
@@ -28,6 +27,7 @@ use crate::page_cache::PageCache;
 use crate::put_off::Try;
 use crate::schedule::Schedule;
 use crate::shown::Names;
+use foretell_door::ByUser;
 
 /// Evictions that may wait to be done, in runs of folios; what is more waits in the loop.
 pub(crate) const EVICT_QUEUE_RUNS: usize = 256;

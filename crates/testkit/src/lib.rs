@@ -11,6 +11,7 @@
 //! - [`best_alignment`]: how many references of a run a list predicts at best, with knowledge of the future.
 //! - [`programs`]: executables of a test's own.
 //! - [`perturb`]: jobs that nearly repeat, and what changes from one run to the next.
+//! - [`sockets`]: sockets that hurt whoever closes them.
 //! - [`workload`]: reference strings, the papers' and random ones.
 //!
 //! Nothing here is fast, and nothing here may be used outside tests.
@@ -24,6 +25,7 @@ pub mod perturb;
 pub mod policies;
 pub mod programs;
 mod replacement;
+pub mod sockets;
 pub mod unit_time;
 pub mod workload;
 

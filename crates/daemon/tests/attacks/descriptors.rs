@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use foretell_protocol::ring::ring_bytes;
 use foretell_protocol::{Entry, ErrorCode, Handle, PROTOCOL, Producer, Reply, Request};
+use foretell_testkit::sockets::lingering;
 use foretelld::Limits;
 
 use super::fuse::Silent;
-use super::moves::{self, file_request, lingering};
+use super::moves::{self, file_request};
 use super::{attack, said, serves_root, serves_root_meanwhile, stage_for_attackers};
 use crate::client::{Client, range};
 use crate::stage::{BLOCK, Running, Stage};

@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use foretell_protocol::message::Message;
 use foretell_protocol::{Entry, Handle, PROTOCOL, Part, Producer, Range, Request};
+use foretell_testkit::sockets::lingering;
 use foretelld::Limits;
 
-use super::moves::{BLOCK, Random, Scene, lingering};
+use super::moves::{BLOCK, Random, Scene};
 use crate::client::Client;
 
 /// A hoard: its name, and what makes it. It lasts as long as what is given back.

@@ -2,6 +2,7 @@
 //! service of root's. Nobody else may notice, and the attacker learns nothing. `docs/security.md` is the list.
 
 mod descriptors;
+mod flood;
 mod fuse;
 mod hoards;
 mod memory;
@@ -76,6 +77,7 @@ fn as_attacker() {
         "lingering-unread" => descriptors::leave_lingering(socket, paths[0]),
         "silent" => descriptors::send_silent(socket, paths[0]),
         "swapping" => descriptors::swap(socket, paths[0], paths[1]),
+        "flooding" => flood::connect(socket),
         "knocking" => descriptors::knock(socket),
         "half" => descriptors::park(socket),
         "rings" => descriptors::take_rings(socket),

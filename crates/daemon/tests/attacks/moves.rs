@@ -4,8 +4,7 @@
 //! Shared by the tests and by `./x bench attacks`.
 
 use std::fs::File;
-use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -14,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use foretell_protocol::message::Message;
 use foretell_protocol::{Entry, Handle, Part, Policy, Range, Request};
+use foretell_testkit::sockets::lingering;
 
 use crate::client::Client;
 
@@ -453,17 +453,6 @@ fn unlinked(scene: &Scene) {
         let _ = client.statistics();
         drop(kept);
     }
-}
-
-/// Closing the first waits until the second is read or closed, or for ten minutes.
-pub(crate) fn lingering() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (receiver, _) = listener.accept().unwrap();
-    sender.set_nonblocking(true).unwrap();
-    while sender.write(&[0; 1 << 16]).is_ok() {}
-    rustix::net::sockopt::set_socket_linger(&sender, Some(Duration::from_secs(600))).unwrap();
-    (sender, receiver)
 }
 
 pub(crate) fn file_request(number: u32) -> Request {

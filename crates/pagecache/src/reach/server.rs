@@ -21,7 +21,6 @@ use super::message::{
 };
 use super::permits::{self, Permits};
 use crate::aside::OPENING;
-use crate::closing::Closer;
 use crate::file_key::FileKey;
 use crate::guard::{Guard, OpenFile};
 use crate::handles::Mounts;
@@ -29,6 +28,7 @@ use crate::mapped::MAPPED;
 use crate::mappings;
 use crate::schedule::Schedule;
 use crate::shown::Names;
+use foretell_door::Closer;
 
 /// Words of an answer, and descriptors.
 #[derive(Debug, Default)]

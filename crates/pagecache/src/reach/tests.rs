@@ -12,13 +12,13 @@ use rustix::process::{Signal, kill_process};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
 use super::*;
-use crate::closing::Closer;
 use crate::descriptors::{Descriptors, Search};
 use crate::file_key::FileKey;
 use crate::guard::OpenFile;
 use crate::handles::Mounts;
 use crate::mappings::page_out;
 use crate::shown::Names;
+use foretell_door::Closer;
 
 /// A program that does not outlive its test.
 struct Ended(Child);

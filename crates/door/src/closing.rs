@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::by_user::{ByUser, Shape};
+use crate::rights::takes_descriptors;
 
 /// The threads that close. When all are kept waiting, what is to be closed waits too. Nothing is given back: that would be
 /// closed by whoever must not wait.
@@ -59,6 +60,12 @@ impl Closer {
         let many = BUSY.min(patience);
         self.0.busy(|waiting, time| time > if waiting > WAITING { many } else { patience })
     }
+
+    /// Descriptors that wait to be closed, of all users. `None` when that is not known at this moment.
+    #[must_use]
+    pub fn waiting(&self) -> Option<usize> {
+        self.0.busy(|_, _| false).map(|(_, waiting)| waiting)
+    }
 }
 
 /// A descriptor that came from a stranger. Dropping it never waits.
@@ -79,6 +86,17 @@ impl ForeignFd {
     pub fn into_inner(mut self) -> OwnedFd {
         self.descriptor.take().expect("a descriptor until it is dropped")
     }
+
+    /// Ends a connection. The other side sees that at once, also when closing takes long.
+    pub fn hang_up(self) {
+        // It may have ended already.
+        let _ = rustix::net::shutdown(&self, rustix::net::Shutdown::Both);
+        // From here on nothing can be sent to us. With nothing in it that was sent before, no descriptor either,
+        // closing the socket waits for nobody.
+        if rustix::io::ioctl_fionread(&self) == Ok(0) || !takes_descriptors(self.as_fd()) {
+            drop(self.into_inner());
+        }
+    }
 }
 
 impl AsFd for ForeignFd {
@@ -96,24 +114,12 @@ impl Drop for ForeignFd {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
+mod tests {
+    use std::io::Read;
 
-    use rustix::net::sockopt::set_socket_linger;
+    use foretell_testkit::sockets::lingering;
 
     use super::*;
-
-    /// Closing the first waits until the second is read or closed, or for ten minutes.
-    pub(crate) fn lingering() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (receiver, _) = listener.accept().unwrap();
-        sender.set_nonblocking(true).unwrap();
-        while sender.write(&[0; 1 << 16]).is_ok() {}
-        set_socket_linger(&sender, Some(Duration::from_secs(600))).unwrap();
-        (sender, receiver)
-    }
 
     fn until(condition: impl Fn() -> bool) {
         while !condition() {

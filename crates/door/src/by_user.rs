@@ -17,25 +17,25 @@ const MISSES: u32 = 16;
 
 /// How many of everything.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
+pub struct Shape {
     /// What the threads are called.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Threads at most.
-    pub(crate) threads: usize,
+    pub threads: usize,
     /// Threads that stay although there is nothing to do.
-    pub(crate) spare: usize,
+    pub spare: usize,
     /// Bytes of a thread's stack.
-    pub(crate) stack_bytes: usize,
+    pub stack_bytes: usize,
     /// Jobs that wait in one lane; further ones are given back.
-    pub(crate) lane_jobs: usize,
+    pub lane_jobs: usize,
     /// The same in all lanes.
-    pub(crate) all_jobs: usize,
+    pub all_jobs: usize,
 }
 
 /// The lanes, and the threads that work on them. They end with it, when they have done what waits, and are not waited
 /// for.
 #[derive(Debug)]
-pub(crate) struct ByUser<J: Send + 'static>(Arc<Shared<J>>);
+pub struct ByUser<J: Send + 'static>(Arc<Shared<J>>);
 
 struct Shared<J> {
     shape: Shape,
@@ -87,7 +87,7 @@ impl<J: Send + 'static> ByUser<J> {
     ///
     /// # Errors
     /// When there is no thread to be had.
-    pub(crate) fn start(shape: Shape, work: impl Fn(J) + Send + Sync + 'static) -> io::Result<ByUser<J>> {
+    pub fn start(shape: Shape, work: impl Fn(J) + Send + Sync + 'static) -> io::Result<ByUser<J>> {
         let books = Books {
             lanes: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -106,21 +106,21 @@ impl<J: Send + 'static> ByUser<J> {
     }
 
     /// Puts a job at the end of a user's lane; gives it back when too many wait.
-    pub(crate) fn push(&self, user: u32, job: J) -> Result<(), J> {
+    pub fn push(&self, user: u32, job: J) -> Result<(), J> {
         let mut books = lock(&self.0);
         self.0.enter(&mut books, user, job)
     }
 
     /// The same for who must not wait, of lanes without a limit. Of many threads that have the books one after the other each
     /// may have to wait for a processor first: 110 ms in all were seen.
-    pub(crate) fn hand_over(&self, user: u32, job: J) {
+    pub fn hand_over(&self, user: u32, job: J) {
         self.0.handed().jobs.push((user, job));
         self.0.ring();
     }
 
     /// Users of whom a job is being done, and `says` so of how many more wait and for how long it has taken; and the jobs of
     /// all users that nobody has begun. `None` while a thread has the books, but not for ever.
-    pub(crate) fn busy(&self, says: impl Fn(usize, Duration) -> bool) -> Option<(Vec<u32>, usize)> {
+    pub fn busy(&self, says: impl Fn(usize, Duration) -> bool) -> Option<(Vec<u32>, usize)> {
         let mut books = match self.0.books.try_lock() {
             Ok(books) => books,
             Err(_) if self.0.missed.fetch_add(1, Ordering::Relaxed) < MISSES => return None,
@@ -134,12 +134,12 @@ impl<J: Send + 'static> ByUser<J> {
     }
 
     /// Has a job panicked? The others go on.
-    pub(crate) fn has_failed(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         lock(&self.0).has_failed
     }
 
     /// Drops what nobody has begun.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         let mut books = lock(&self.0);
         let jobs: Vec<J> = books.lanes.values_mut().flat_map(|lane| lane.jobs.drain(..)).collect();
         books.lanes.retain(|_, lane| lane.since.is_some());
