@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use foretell_learn::{How, memory};
 use foretell_pagecache::Spare;
+use foretell_pagecache::hearing::Hearing;
 use foretell_pagecache::keeper::{self, Follow, Kept, LastWords, Lost, Split, Worker};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -64,7 +65,8 @@ pub(crate) struct Alone {
 /// Becomes two processes, one of which stays with the program if the other is killed. To be called before there are threads.
 #[must_use]
 pub(crate) fn split() -> Role {
-    let mut follower = Follower(None);
+    let hearing = Hearing::of_two();
+    let mut follower = Follower { hearing, caught: None };
     let kept = match keeper::split(&mut follower) {
         Ok(Split::Worker(worker)) => {
             foretelld::be_known_as(worker.keeper());
@@ -72,8 +74,8 @@ pub(crate) fn split() -> Role {
             foretell_pagecache::fit_into(room_bytes);
             // Without it all the same.
             let spare = if room_bytes < LITTLE_BYTES { Spare::start().ok() } else { None };
-            let working =
-                Working { worker, is_about: Cell::new(false), stays: Cell::new(false), _spare: spare };
+            let (is_about, stays) = (Cell::new(false), Cell::new(false));
+            let working = Working { worker, hearing, is_about, stays, _spare: spare };
             return Role::Work(Line(Some(Rc::new(working))));
         }
         Err(error) => {
@@ -93,32 +95,36 @@ pub(crate) fn split() -> Role {
             warn(&format!("{}; the job went on by itself", how(lost)));
             Role::Ran(code.unwrap_or(1))
         }
-        Kept::NotBegun(lost) => Role::Alone(Alone { why: how(lost), caught: follower.0 }),
+        Kept::NotBegun(lost) => Role::Alone(Alone { why: how(lost), caught: follower.caught }),
         Kept::Left { last_words, code } => Role::Left(Left::new(last_words, Some(code.unwrap_or(1)), None)),
-        Kept::LeftToBegin(last_words) => Role::Left(Left::new(last_words, None, follower.0)),
+        Kept::LeftToBegin(last_words) => Role::Left(Left::new(last_words, None, follower.caught)),
     }
 }
 
 /// In the process that stays: its signals are the program's.
-struct Follower(Option<Caught>);
+struct Follower {
+    hearing: Hearing,
+    caught: Option<Caught>,
+}
 
 impl Follow for Follower {
     fn about(&mut self) {
-        if self.0.is_some() {
+        foretell_pagecache::leave_timers_to_the_job();
+        if self.caught.is_some() {
             return;
         }
-        match Caught::for_later() {
-            Ok(caught) => self.0 = Some(caught),
+        match Caught::for_later(self.hearing) {
+            Ok(caught) => self.caught = Some(caught),
             Err(error) => warn(&format!("signals are not passed on to the job ({})", with_causes(&error))),
         }
     }
 
     fn begun(&mut self, pid: u32) {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        if let Some(job) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
-            && let Some(caught) = self.0.take()
+        let job = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        if let Some(job) = job.and_then(|job| pidfd_open(job, PidfdFlags::empty()).ok())
+            && let Some(caught) = self.caught.take()
         {
-            caught.pass_on(job);
+            caught.pass_on(job, pid);
         }
         foretell_pagecache::unmap_program();
     }
@@ -174,9 +180,9 @@ pub(crate) fn lacks_means(error: &anyhow::Error) -> bool {
 fn pass_signals_on(program: &mut Program, caught: Option<Caught>) {
     let Some(pidfd) = program.take_pidfd() else { return };
     match caught {
-        Some(caught) => caught.pass_on(pidfd),
+        Some(caught) => caught.pass_on(pidfd, program.pid()),
         None => {
-            if let Err(error) = signals::pass_on(pidfd) {
+            if let Err(error) = signals::pass_on(pidfd, program.pid()) {
                 warn(&format!("signals are not passed on to the job ({})", with_causes(&error)));
             }
         }
@@ -190,6 +196,7 @@ pub(crate) struct Line(Option<Rc<Working>>);
 #[derive(Debug)]
 struct Working {
     worker: Worker,
+    hearing: Hearing,
     _spare: Option<Spare>,
     /// Signals are the program's already.
     is_about: Cell<bool>,
@@ -203,15 +210,33 @@ impl Line {
     pub(crate) fn about_to_begin(&self) {
         let Some(working) = &self.0 else { return };
         if !working.is_about.replace(true)
-            && let Err(error) = signals::leave_to_the_keeper()
+            && let Err(error) = signals::leave_to_the_keeper(working.hearing)
         {
             warn(&format!("signals may end what is done for the job ({})", with_causes(&error)));
         }
         working.worker.about();
     }
 
+    /// Starts a program that is not held, but begins at once.
+    ///
+    /// # Errors
+    /// As [`Program::start`].
+    pub(crate) fn start(&self, program: &OsStr, arguments: &[OsString]) -> Result<Program> {
+        self.about_to_begin();
+        // It may hear something before this process goes on.
+        if let Some(working) = &self.0 {
+            working.hearing.begun();
+        }
+        let mut program = Program::start(program, arguments)?;
+        self.begun(&mut program);
+        Ok(program)
+    }
+
     /// It has begun, or is held and will.
     pub(crate) fn begun(&self, program: &mut Program) {
+        if let Some(working) = &self.0 {
+            working.hearing.begun();
+        }
         become_small();
         match &self.0 {
             Some(working) => {

@@ -6,7 +6,7 @@
 //! advise: advising (profile, device, forecast, verdict, words)
 //! run, learn: anyway, kept (who stays with the program), shortage (of memory)
 //! run:  config (flags + file → effective)   hints (check, feed)   scan   hosts (other runs, the service), host
-//!       program (held start) or attached (what runs already)   signals   watched | steered (by a partner: our own host or another)
+//!       program (held start) or attached (what runs already)   signals, told_apart   watched | steered (by a partner: our own host or another)
 //!       uncontrolled (why not, and the program all the same)   stats, report
 //! run, sim: input_log   replay: replayed (its words)
 //! sim, trace, device:  sweep (sources, table, page, chart)
@@ -49,6 +49,7 @@ pub mod stats;
 mod steered;
 pub mod sweep;
 pub mod terminal;
+mod told_apart;
 pub mod top;
 mod uncontrolled;
 pub mod watch;

@@ -32,7 +32,8 @@ use rustix::process::{
 /// The hidden subcommand of the child.
 pub const EXEC_WHEN_TOLD: &str = "exec-when-told";
 
-/// How the names of the sockets begin; the number of the process that made them follows.
+/// How the names of the sockets begin; the number of the process that made them follows, the time, and which of the C library's
+/// own signals it was started to ignore.
 const START: &str = "foretell-start-";
 
 /// How often, and how long apart, a child asks whether it has another parent.
@@ -151,7 +152,8 @@ impl Program {
         set: impl FnOnce(&mut Command),
     ) -> Result<Program> {
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        let name = format!("{START}{}-{}", std::process::id(), since.as_nanos());
+        let ignored = foretell_pagecache::librarys_ignored();
+        let name = format!("{START}{}-{}-{ignored}", std::process::id(), since.as_nanos());
         let listener = listen(&name).context("cannot make a socket to start the program with")?;
         // By way of /proc: the same executable even if its file was replaced meanwhile.
         let mut command = Command::new("/proc/self/exe");
@@ -344,6 +346,7 @@ fn spawn(mut command: Command, hold: Hold) -> io::Result<Program> {
     let mut child = command.spawn().inspect_err(|_| lastly::not_started())?;
     drop(as_before);
     drop(reserved);
+    foretell_pagecache::leave_timers_to_the_job();
     let pidfds = pidfd_of(&child).and_then(|pidfd| Ok((pidfd.try_clone()?, pidfd)));
     match (pidfds, &hold) {
         (Ok((for_signals, pidfd)), _) => {
@@ -480,6 +483,9 @@ pub fn exec_when_told(mut arguments: impl Iterator<Item = OsString>) -> u8 {
     let mut command = Command::new(&program);
     command.args(arguments);
     foretell_pagecache::hand_on(&mut command);
+    if let Some(ignored) = socket.to_str().and_then(|name| name.rsplit('-').next()?.parse().ok()) {
+        foretell_pagecache::ignore_librarys(ignored);
+    }
     let error = command.exec();
     not_run(&NotRun::executing(&program, &error))
 }
@@ -492,7 +498,7 @@ pub fn wait_instead(mut arguments: impl Iterator<Item = OsString>) -> u8 {
     };
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(pidfd) = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok()) {
-        let _ = signals::pass_on(pidfd);
+        let _ = signals::pass_on(pidfd, pid);
     }
     lastly::wait_instead(pid).unwrap_or_else(|| NotRun::Failed(String::new()).code())
 }

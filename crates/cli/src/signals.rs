@@ -1,26 +1,32 @@
-//! Signals to us are meant for the program: they are passed on, and we go on until it ends.
+//! Signals to us are meant for the program: they are passed on, once, and we go on until it ends.
 //!
-//! What is typed at the terminal (Ctrl-C, Ctrl-\, a hang-up) the kernel sends to every process of the
-//! foreground group itself: passing it on would deliver it twice, and programs take a second Ctrl-C for
-//! "at once". So only signals that another process sent are passed on. Signals that were ignored when we
-//! were started (`nohup`) stay ignored, for the program too.
+//! What is sent to the process group or to all of a control group the program hears itself; what is sent to our number it does
+//! not. The process that stays passes on what it alone has heard, which it knows from what the one that works has heard
+//! (`told_apart.rs`). Where there is one process only, all that is sent is passed on.
+//!
+//! What is typed at the terminal (Ctrl-C, Ctrl-\) the kernel sends to every process of the foreground group itself, so it is
+//! not passed on. When a terminal is gone the kernel tells it to the leader of the session alone: if that is us, it is passed
+//! on. Signals that were ignored when we were started (`nohup`) stay ignored, for the program too, and those that were blocked
+//! are blocked in it.
 //!
 //! Not passed on are: what cannot be caught (`SIGKILL`, `SIGSTOP`); what stops us at the terminal together with
 //! the program (`SIGTSTP`, `SIGTTIN`, `SIGTTOU`); what tells of a fault of our own (`SIGSEGV`, `SIGBUS`,
 //! `SIGFPE`, `SIGILL`, `SIGSYS`); and `SIGCHLD`. Of a real-time signal the value that sigqueue(3) gave it is not passed on.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use foretell_pagecache::hearing::{self, Ear, Heard, Hearing};
 use foretell_pagecache::{realtime_signals, send_signal};
+use rustix::process::{getpid, getsid};
 use signal_hook::consts::signal::{
     SIGABRT, SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGQUIT, SIGTERM, SIGTRAP, SIGURG,
     SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
-use signal_hook::iterator::SignalsInfo;
-use signal_hook::iterator::exfiltrator::origin::WithOrigin;
-use signal_hook::low_level::siginfo::Cause;
+
+use crate::told_apart::{Apart, Look};
 
 /// What is passed on besides the real-time signals (signal(7)).
 const PASSED_ON: [i32; 20] = [
@@ -30,47 +36,69 @@ const PASSED_ON: [i32; 20] = [
 /// Those that `signal_hook` does not name, by their numbers on all machines that Linux runs on but MIPS.
 const SIGSTKFLT: i32 = 16;
 const SIGPWR: i32 = 30;
+/// What is typed to end a program.
+const TYPED: [i32; 2] = [SIGINT, SIGQUIT];
 
 /// Signals that are kept for a program which has not begun; further ones are lost, as the kernel loses a second one of
 /// a kind.
 const KEPT: usize = 64;
 
+/// Threads of a sender that are looked at.
+const THREADS: usize = 64;
+
 /// Whom signals are passed on to.
 #[derive(Debug)]
 enum Target {
-    /// The process behind this pidfd.
-    Program(OwnedFd),
+    /// The process behind this pidfd, and its number.
+    Program(OwnedFd, i32),
     /// A program that is about to begin: what has come for it so far.
     Later(Vec<i32>),
-    /// Nobody: another process of ours sees to it.
-    Nobody,
 }
 
 impl Target {
     fn pass_on(&mut self, signal: i32) {
         match self {
             // The program may have just ended: then nobody is left to be told.
-            Target::Program(pidfd) => drop(send_signal(pidfd.as_fd(), signal)),
-            Target::Later(kept) if kept.len() < KEPT => kept.push(signal),
-            Target::Later(_) | Target::Nobody => {}
+            Target::Program(pidfd, _) => drop(send_signal(pidfd.as_fd(), signal)),
+            // Of those that wait the kernel makes one, too.
+            Target::Later(kept) if kept.len() < KEPT && !kept.contains(&signal) => kept.push(signal),
+            Target::Later(_) => {}
         }
     }
 }
 
 /// Signals are caught from now on, for a program that is about to begin.
 #[derive(Debug)]
-pub(crate) struct Caught(Arc<Mutex<Target>>);
+pub(crate) struct Caught {
+    hearing: Hearing,
+    /// `None` where there is no thread that could pass anything on.
+    target: Option<Arc<Mutex<Target>>>,
+}
 
 impl Caught {
-    /// Catches them.
-    pub(crate) fn for_later() -> Result<Caught> {
-        handle(Target::Later(Vec::new())).map(Caught)
+    /// Catches them, in the process that stays: what the other one hears comes in `hearing` as well.
+    pub(crate) fn for_later(hearing: Hearing) -> Result<Caught> {
+        let heard = heard_signals();
+        // The thread comes before what it waits for.
+        let target = Arc::new(Mutex::new(Target::Later(Vec::new())));
+        let shared = Arc::clone(&target);
+        let unblocked = heard.clone();
+        let thread = std::thread::Builder::new().name("signals".into()).spawn(move || {
+            hearing::unblock(&unblocked);
+            tell_apart(hearing, &shared)
+        });
+        hearing.hear(Ear::Keeper, &heard).context("cannot handle signals")?;
+        Ok(Caught { hearing, target: thread.is_ok().then_some(target) })
     }
 
-    /// The program has begun: passes on what has come, and what comes.
-    pub(crate) fn pass_on(self, pidfd: OwnedFd) {
-        let mut target = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut program = Target::Program(pidfd);
+    /// The program has begun, as the process with this number: passes on what has come, and what comes.
+    pub(crate) fn pass_on(self, pidfd: OwnedFd, pid: u32) {
+        let Some(target) = self.target else {
+            self.hearing.pass_on_at_once(pidfd);
+            return;
+        };
+        let mut target = lock(&target);
+        let mut program = Target::Program(pidfd, pid.try_into().unwrap_or(0));
         if let Target::Later(kept) = &mut *target {
             kept.drain(..).for_each(|signal| program.pass_on(signal));
         }
@@ -78,46 +106,107 @@ impl Caught {
     }
 }
 
-/// Starts the thread that passes signals on to the process behind `pidfd`.
-pub(crate) fn pass_on(pidfd: OwnedFd) -> Result<()> {
-    handle(Target::Program(pidfd)).map(drop)
+/// Starts to pass signals on to the process behind `pidfd`, which has this number, where this is the only process of ours.
+pub(crate) fn pass_on(pidfd: OwnedFd, pid: u32) -> Result<()> {
+    Caught::for_later(Hearing::of_one())?.pass_on(pidfd, pid);
+    Ok(())
 }
 
-/// The same where another process of ours passes them on: they do not end this one.
-pub(crate) fn leave_to_the_keeper() -> Result<()> {
-    handle(Target::Nobody).map(drop)
+/// In the process that works: it tells the other one what it hears, and does not end of it.
+pub(crate) fn leave_to_the_keeper(hearing: Hearing) -> Result<()> {
+    let heard = heard_signals();
+    hearing.hear(Ear::Worker, &heard).context("cannot handle signals")?;
+    let blocked = foretell_pagecache::blocked(&heard);
+    if blocked.is_empty() {
+        return Ok(());
+    }
+    // They stay blocked in all others, and in the program.
+    let to_hear = blocked.clone();
+    let thread = std::thread::Builder::new().name("signals".into()).spawn(move || {
+        hearing::unblock(&to_hear);
+        loop {
+            std::thread::park();
+        }
+    });
+    if thread.is_err() {
+        hearing.miss(&blocked);
+    }
+    Ok(())
 }
 
 /// What is caught has its default action in a program that is executed (execve(2)), as it had before: what was ignored is
 /// not caught.
-fn handle(target: Target) -> Result<Arc<Mutex<Target>>> {
-    let target = Arc::new(Mutex::new(target));
-    let shared = Arc::clone(&target);
+fn heard_signals() -> Vec<i32> {
     let ignored = ignored_signals();
     // Rust's runtime ignores SIGPIPE in us; the program has its default action.
     let all = PASSED_ON.into_iter().chain(realtime_signals());
-    let wanted = all.filter(|s| *s == SIGPIPE || ignored & (1 << (s - 1)) == 0);
-    let own = rustix::process::getpid().as_raw_nonzero().get();
-    // The thread comes first: without it what catches signals would be dropped, which waits until no handler runs. One of
-    // SIGPIPE writes to the pipe that has just been closed, so the signal comes again, for ever.
-    let (to_thread, from_us) = mpsc::channel::<SignalsInfo<WithOrigin>>();
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            let Ok(mut signals) = from_us.recv() else { return };
-            for origin in signals.forever() {
-                // Typed, or about something that we did: a pipe of ours that broke.
-                let is_sent = origin.cause != Cause::Kernel && origin.process.is_none_or(|p| p.pid != own);
-                if is_sent {
-                    shared.lock().unwrap_or_else(PoisonError::into_inner).pass_on(origin.signal);
-                }
-            }
+    all.filter(|s| *s == SIGPIPE || ignored & (1 << (s - 1)) == 0).collect()
+}
+
+/// What the thread does: passes on what the program has not heard itself.
+fn tell_apart(hearing: Hearing, target: &Mutex<Target>) -> ! {
+    let mut apart = Apart::new();
+    loop {
+        let bell = hearing.bell();
+        let notes = std::iter::from_fn(|| hearing.next(Ear::Worker)).filter(Heard::is_sent);
+        notes.for_each(|note| apart.noted(note));
+        while let Some(heard) = hearing.next(Ear::Keeper) {
+            take_in(&mut apart, heard, hearing, &mut lock(target));
+        }
+        let job = match &*lock(target) {
+            Target::Program(_, job) => *job,
+            Target::Later(_) => 0,
+        };
+        // Not while the lock is held: the process that waits for us may be slow.
+        let now_ns = hearing::now_ns();
+        let passed_on = apart.decide(now_ns, job, &AsItIs(hearing));
+        passed_on.into_iter().for_each(|signal| lock(target).pass_on(signal));
+        let due = apart.due_ns(now_ns).map(|due| Duration::from_nanos(due.saturating_sub(now_ns)));
+        hearing.wait(bell, due);
+    }
+}
+
+/// What the kernel tells.
+struct AsItIs(Hearing);
+
+impl Look for AsItIs {
+    fn reached(&self, ear: Ear) -> u64 {
+        self.0.waiting_for(ear)
+    }
+
+    /// Any of its threads may be the one that sends.
+    fn is_busy(&self, pid: i32) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        threads.take(THREADS).any(|thread| {
+            let text = std::fs::read(thread.path().join("stat")).unwrap_or_default();
+            // Behind the name, in parentheses, which may hold anything (proc_pid_stat(5)).
+            let behind = text.iter().rposition(|byte| *byte == b')').map(|place| place + 2);
+            behind.and_then(|place| text.get(place)) == Some(&b'R')
         })
-        .context("cannot start a thread")?;
-    let signals = SignalsInfo::<WithOrigin>::new(wanted).context("cannot handle signals")?;
-    // The thread waits for this and for nothing else, so it is there to take it.
-    let _ = to_thread.send(signals);
-    Ok(target)
+    }
+}
+
+/// Something was heard by the process that stays.
+fn take_in(apart: &mut Apart, heard: Heard, hearing: Hearing, target: &mut Target) {
+    // The worker says it before the job can hear anything, and the keeper comes to know who it is some time later.
+    let is_later = matches!(target, Target::Later(_)) && !hearing.has_begun(heard.at_ns);
+    let is_for_it = if heard.is_sent() && hearing.has_begun(heard.at_ns) {
+        apart.heard(heard).is_some()
+    } else if heard.is_sent() {
+        // A program that has not begun has heard nothing, or has ended of it; and one that the keeper has started has no worker.
+        apart.knows(heard);
+        true
+    } else {
+        let leads = || getsid(None).is_ok_and(|session| session == getpid());
+        (heard.signal == SIGHUP && leads()) || (TYPED.contains(&heard.signal) && is_later)
+    };
+    if is_for_it {
+        target.pass_on(heard.signal);
+    }
+}
+
+fn lock(target: &Mutex<Target>) -> MutexGuard<'_, Target> {
+    target.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bit `n - 1` is set when signal `n` is ignored (proc_pid_status(5), `SigIgn`).

@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use foretell_learn::memory;
 
 use crate::kept::Line;
-use crate::program::{self, NoRoom, NotRun, Program};
+use crate::program::{self, NoRoom, NotRun};
 use crate::stats::{Outcome, Stats};
 use crate::terminal::{warn, with_causes};
 
@@ -92,9 +92,7 @@ fn uncontrolled(name: &OsString, arguments: &[OsString], why: &str, line: &Line)
     if program::too_few_tasks().is_some() && !line.has_keeper() {
         return Err(program::become_program(name, arguments).into());
     }
-    line.about_to_begin();
-    let mut program = Program::start(name, arguments)?;
-    line.begun(&mut program);
+    let mut program = line.start(name, arguments)?;
     let code = program::exit_code(program.wait()?);
     let stats = Stats { elapsed_s: started.elapsed().as_secs_f64(), ..Stats::uncontrolled(why) };
     Ok(Outcome { code, stats })

@@ -156,7 +156,7 @@ fn a_job_that_takes_most_of_the_memory_has_it_for_itself() {
             let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
             loop {
                 let names = names(&group);
-                let ours = names.iter().filter(|name| name.starts_with("foretell")).count();
+                let ours = names.iter().filter(|name| name.starts_with("foretel")).count();
                 if ours == until && names.iter().any(|name| name == "tail") {
                     break;
                 }

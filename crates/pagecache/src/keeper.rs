@@ -23,6 +23,7 @@
 
 #![allow(unsafe_code)]
 
+use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -46,6 +47,9 @@ const BEGUN: u8 = b'B';
 const CANNOT: u8 = b'C';
 const ENDED: u8 = b'E';
 const LEAVES: u8 = b'L';
+/// What the worker is called: not as we are, so that who ends us by name (pkill(1), killall(1)) tells the keeper and nobody else
+/// of us. What both hear was told to the job as well (`hearing.rs`).
+const WORKER_NAME: &CStr = c"foretel-worker";
 
 /// Which of the two this process has become.
 #[derive(Debug)]
@@ -198,6 +202,7 @@ pub fn split(follow: &mut impl Follow) -> io::Result<Split> {
     let child = unsafe { libc::fork() };
     if child == 0 {
         drop(keepers_end);
+        let _ = rustix::thread::set_name(WORKER_NAME);
         // It may have ended before it was asked for.
         let bound = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
         if bound.is_ok() && rustix::process::getppid() != Some(keeper) {

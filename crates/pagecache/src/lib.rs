@@ -40,6 +40,7 @@ mod folios;
 mod going_first;
 mod guard;
 mod handles;
+pub mod hearing;
 mod identity;
 mod idle;
 mod inherited;
@@ -89,6 +90,7 @@ mod steering;
 mod streams;
 mod survey;
 mod takeover;
+mod timers;
 mod timing;
 mod unfound;
 pub mod watch;
@@ -106,7 +108,7 @@ pub use error::{
 pub use file_at::open_regular;
 pub use file_key::FileKey;
 pub use going_first::{AsBefore, Spare, as_before, go_first};
-pub use inherited::hand_on;
+pub use inherited::{blocked, hand_on, ignore_librarys, librarys_ignored};
 pub use left_out::LeftOut;
 pub use meter::{Meter, blocks_read};
 pub use naming::{HeldFile, Hold, Taking};
@@ -128,6 +130,7 @@ pub use report::{
 pub use session_id::SessionId;
 pub use status::{FileStatus, ManagerStatus, ProcessStatus, Scope, Status};
 pub use survey::{Omitted, Survey};
+pub use timers::leave_timers_to_the_job;
 pub use timing::{CLASSES_US, Piece, ROUNDS, Timing, Work};
 
 pub use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};

@@ -8,7 +8,7 @@ use foretell_learn::{How, Names, Store};
 
 use super::guessing::Guessed;
 use crate::kept::Line;
-use crate::program::{Program, exit_code};
+use crate::program::exit_code;
 use crate::stats::Stats;
 
 /// What was asked for.
@@ -80,9 +80,7 @@ impl Ran {
 /// The job by itself.
 pub(super) fn alone(wanted: &Wanted) -> Result<Ran> {
     let started = Instant::now();
-    wanted.line.about_to_begin();
-    let mut program = Program::start(&wanted.program, &wanted.arguments)?;
-    wanted.line.begun(&mut program);
+    let mut program = wanted.line.start(&wanted.program, &wanted.arguments)?;
     let status = program.wait()?;
     Ok(Ran::unseen(How::Alone, exit_code(status), started.elapsed()))
 }

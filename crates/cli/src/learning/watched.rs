@@ -25,9 +25,7 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
     let beside = if wanted.how == Some(How::Watched) { None } else { Beside::listen().ok() };
     let Some(beside) = beside else { return held(wanted, recording, counts) };
     let started = Instant::now();
-    wanted.line.about_to_begin();
-    let mut program = Program::start(&wanted.program, &wanted.arguments)?;
-    wanted.line.begun(&mut program);
+    let program = wanted.line.start(&wanted.program, &wanted.arguments)?;
     let mut watcher = said(beside.follow(program.pid(), recording));
     let guessing = watcher.as_mut().map_or_else(Guessing::none, Guessing::start);
     follow(program, (started, &wanted.line), watcher, &guessing, counts)

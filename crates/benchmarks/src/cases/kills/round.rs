@@ -225,7 +225,8 @@ fn helpers(first: u32, service: Option<u32>) -> Vec<u32> {
         of.iter().copied().filter(|pid| processes::name(*pid) == "foretell-guard").collect()
     };
     let mut helpers = guards(&children);
-    if is_learning && let Some(worker) = children.into_iter().find(|pid| processes::name(*pid) == "foretell")
+    if is_learning
+        && let Some(worker) = children.into_iter().find(|pid| processes::name(*pid) == "foretel-worker")
     {
         helpers.push(worker);
         helpers.extend(guards(&processes::children(worker)));

@@ -1,0 +1,71 @@
+// A job that writes down each signal which it gets, and what starts one with a timer or with a signal blocked.
+//
+//   counts count LOG                        a line for each: its number; "begun" first; until standard input ends
+//   counts alarm MILLISECONDS PROGRAM...    becomes the program, with a timer
+//   counts block SIGNAL PROGRAM...          becomes the program, with the signal blocked
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static int log_file;
+
+static void say(const char *text, size_t length)
+{
+    if (write(log_file, text, length) < 0)
+        _exit(9);
+}
+
+static void got(int number)
+{
+    int before = errno;
+    char line[3] = {'0' + number / 10, '0' + number % 10, '\n'};
+    say(line, sizeof line);
+    errno = before;
+}
+
+static int count(const char *log)
+{
+    log_file = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (log_file < 0)
+        return 9;
+    struct sigaction action = {.sa_handler = got, .sa_flags = SA_RESTART};
+    sigfillset(&action.sa_mask);
+    for (int number = 1; number < NSIG; number++)
+        if (number != SIGCHLD)
+            sigaction(number, &action, NULL);
+    say("begun\n", 6);
+    char byte;
+    while (read(0, &byte, 1) > 0)
+        ;
+    // What is blocked comes now, before the call returns.
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    return 7;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "count") == 0)
+        return count(argv[2]);
+    if (argc < 4)
+        return 9;
+    if (strcmp(argv[1], "alarm") == 0) {
+        long ms = atol(argv[2]);
+        struct itimerval timer = {.it_value = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000}};
+        setitimer(ITIMER_REAL, &timer, NULL);
+    } else {
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, atoi(argv[2]));
+        sigprocmask(SIG_BLOCK, &set, NULL);
+    }
+    execvp(argv[3], argv + 3);
+    return 9;
+}

@@ -1,0 +1,353 @@
+//! What is signalled reaches the job exactly once, whoever it is sent to: to a job that counts, the second one means "at once".
+
+#![allow(clippy::unwrap_used)] // a test's own helpers
+
+mod harness;
+
+use std::collections::BTreeSet;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use foretell_cgroup::{Controller, MemoryGroup, Place};
+use harness::{FORETELL, Tree, wait_until};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+const HUP: i32 = 1;
+const INT: i32 = 2;
+const ALRM: i32 = 14;
+const TERM: i32 = 15;
+/// Longer than anything that is passed on takes: what comes a second time has come by then.
+const SETTLED: Duration = Duration::from_millis(250);
+const WAYS: [&str; 4] = ["run", "rule", "first", "steer"];
+
+/// A job, and what is known of it.
+struct Stage {
+    tree: Tree,
+    counts: String,
+}
+
+impl Stage {
+    /// `None`, with a word, where there is no C compiler.
+    fn new(test: &str) -> Option<Stage> {
+        let tree = Tree::new(&[("data", 100_000)]);
+        let counts = tree.file("counts").display().to_string();
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/counts.c");
+        let compiled = Command::new("cc").args(["-O1", "-o", &counts, source]).status();
+        if !compiled.is_ok_and(|status| status.success()) {
+            println!("skipped: {test}: there is no C compiler");
+            return None;
+        }
+        let stage = Stage { tree, counts };
+        let data = stage.text("data");
+        let words = stage.words("watch", &["cat", &data]);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null());
+        assert!(stage.alone(&mut command).status().unwrap().success());
+        Some(stage)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.tree.file(name).display().to_string()
+    }
+
+    /// No other foretell of this machine's has a part in it.
+    fn alone<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let nowhere = "/nonexistent/foretelld.sock";
+        command.env("FORETELL_SOCKET", nowhere).env("FORETELL_HOSTS", self.text("hosts"))
+    }
+
+    /// The command, in one of the ways, before a job.
+    fn words(&self, way: &str, job: &[&str]) -> Vec<String> {
+        let (state, fresh, rule) = (self.text("state"), self.text("fresh"), self.tree.rule("mru"));
+        let words: &[&str] = match way {
+            "run" => &["run", "--quiet"],
+            "rule" => &["run", "--quiet", "--no-service", "--budget", "1M", "--rule", &rule],
+            "first" => &["learn", "--quiet", "--name", "job", "--state", &fresh],
+            how => &["learn", "--quiet", "--name", "job", "--state", &state, "--as", how],
+        };
+        if way == "first" {
+            let _ = std::fs::remove_dir_all(&fresh);
+        }
+        let words = [FORETELL].iter().chain(words).chain(&["--"]).chain(job);
+        words.map(|word| (*word).to_owned()).collect()
+    }
+
+    /// A job that counts, as the leader of a process group, behind `before`; returns when it has begun.
+    fn counting(&self, way: &str, before: &[&str]) -> Counting {
+        let log = self.tree.file("log");
+        let _ = std::fs::remove_file(&log);
+        let job = [self.counts.as_str(), "count", &self.text("log")];
+        // Whoever has started the tests may have had signals ignored.
+        let mut command = Command::new("env");
+        command.arg("--default-signal").args(before);
+        match way {
+            "plain" => command.args(job),
+            way => command.args(self.words(way, &job)),
+        };
+        let child = self.alone(command.stdin(Stdio::piped()).process_group(0)).spawn().unwrap();
+        let counting = Counting { child, log };
+        wait_until("the job has begun", || counting.log().starts_with("begun\n"));
+        counting
+    }
+}
+
+/// A job that runs.
+struct Counting {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Counting {
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// How often it has got a signal.
+    fn got(&self, signal: i32) -> usize {
+        let line = format!("{signal:02}");
+        self.log().lines().filter(|found| *found == line).count()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// The process and all that it has started.
+    fn processes(&self) -> Vec<u32> {
+        let mut found = vec![self.child.id()];
+        let mut next = 0;
+        while let Some(pid) = found.get(next).copied() {
+            let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+            for task in tasks {
+                let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+                found.extend(children.split_ascii_whitespace().map(|pid| pid.parse::<u32>().unwrap()));
+            }
+            next += 1;
+        }
+        found
+    }
+
+    /// Waits until it has got a signal so often, and no more often.
+    fn has_got(&self, signal: i32, times: usize, what: &str) {
+        wait_until("the job has got the signal", || self.got(signal) >= times);
+        std::thread::sleep(SETTLED);
+        assert_eq!(self.got(signal), times, "{what}: {}", self.log());
+    }
+
+    /// Lets it end.
+    fn end(&mut self) -> ExitStatus {
+        drop(self.child.stdin.take());
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        if std::thread::panicking() {
+            let _ = kill_process_group(self.pid(), Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+fn tell(pid: u32, signal: Signal) {
+    // It may have ended.
+    let _ = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal);
+}
+
+/// As kill(1), which is another process each time.
+fn kill(words: &[&str]) {
+    assert!(Command::new("kill").args(words).status().unwrap().success());
+}
+
+#[test]
+fn what_is_sent_to_the_process_arrives_once_and_two_one_after_the_other_as_two() {
+    let test = "what_is_sent_to_the_process_arrives_once_and_two_one_after_the_other_as_two";
+    let Some(stage) = Stage::new(test) else { return };
+    for way in WAYS {
+        let job = stage.counting(way, &[]);
+        for times in 1..=2 {
+            kill_process(job.pid(), Signal::TERM).unwrap();
+            job.has_got(TERM, times, way);
+        }
+        // Not so long after one another that we could have forgotten the first one.
+        kill_process(job.pid(), Signal::INT).unwrap();
+        wait_until("the job has got the signal", || job.got(INT) == 1);
+        kill_process(job.pid(), Signal::INT).unwrap();
+        job.has_got(INT, 2, way);
+    }
+}
+
+#[test]
+fn what_is_sent_to_the_process_group_arrives_once_and_two_one_after_the_other_as_two() {
+    let test = "what_is_sent_to_the_process_group_arrives_once_and_two_one_after_the_other_as_two";
+    let Some(stage) = Stage::new(test) else { return };
+    for way in WAYS {
+        let mut job = stage.counting(way, &[]);
+        for times in 1..=2 {
+            kill_process_group(job.pid(), Signal::TERM).unwrap();
+            job.has_got(TERM, times, way);
+        }
+        let group = format!("-{}", job.child.id());
+        for times in 1..=2 {
+            kill(&["-INT", "--", &group]);
+            wait_until("the job has got the signal", || job.got(INT) >= times);
+        }
+        job.has_got(INT, 2, way);
+        // To the group, and then to the process by the same sender.
+        kill_process_group(job.pid(), Signal::HUP).unwrap();
+        job.has_got(HUP, 1, way);
+        kill_process(job.pid(), Signal::HUP).unwrap();
+        job.has_got(HUP, 2, way);
+        assert_eq!(job.end().code(), Some(7), "{way}");
+    }
+}
+
+/// As systemd does to all of a unit, one after the other.
+#[test]
+fn what_is_sent_to_each_process_of_a_control_group_arrives_once() {
+    let test = "what_is_sent_to_each_process_of_a_control_group_arrives_once";
+    let Some(stage) = Stage::new(test) else { return };
+    for way in WAYS {
+        let name = format!("foretell-test-told-{}-{way}", std::process::id());
+        let place = Place::find(Controller::Memory, &name);
+        let group = place.and_then(|place| MemoryGroup::new(place, None)).ok();
+        let procs = group.as_ref().map(|group| group.procs().display().to_string());
+        let enter = "test -z \"$0\" || echo $$ > \"$0\"; exec \"$@\"";
+        let job = stage.counting(way, &["sh", "-c", enter, procs.as_deref().unwrap_or_default()]);
+        for times in 1..=2 {
+            let processes = match &procs {
+                Some(procs) => {
+                    std::fs::read_to_string(procs).unwrap().lines().map(|pid| pid.parse().unwrap()).collect()
+                }
+                None => job.processes(),
+            };
+            let processes: BTreeSet<u32> = processes.into_iter().collect();
+            assert!(processes.len() >= 3, "{way}: {processes:?}");
+            processes.iter().for_each(|pid| tell(*pid, Signal::TERM));
+            job.has_got(TERM, times, way);
+        }
+    }
+}
+
+/// As pkill(1) and killall(1) do.
+#[test]
+fn what_is_sent_to_all_that_have_our_name_arrives_once() {
+    let test = "what_is_sent_to_all_that_have_our_name_arrives_once";
+    let Some(stage) = Stage::new(test) else { return };
+    for way in WAYS {
+        let job = stage.counting(way, &[]);
+        let name = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let ours = job.processes().into_iter().filter(|pid| name(*pid).contains("foretell"));
+        ours.for_each(|pid| tell(pid, Signal::TERM));
+        job.has_got(TERM, 1, way);
+    }
+}
+
+/// Who stays with the job is told by what was sent to the one that works.
+#[test]
+fn what_is_sent_to_the_process_that_works_arrives_once() {
+    let test = "what_is_sent_to_the_process_that_works_arrives_once";
+    let Some(stage) = Stage::new(test) else { return };
+    for way in WAYS {
+        let job = stage.counting(way, &[]);
+        let worker = job.processes()[1];
+        tell(worker, Signal::TERM);
+        job.has_got(TERM, 1, way);
+        // It is there no more, and what stays goes on.
+        tell(worker, Signal::KILL);
+        wait_until("it has ended", || !job.processes().contains(&worker));
+        kill_process(job.pid(), Signal::INT).unwrap();
+        job.has_got(INT, 1, way);
+    }
+}
+
+#[test]
+fn what_was_blocked_waits_in_the_job_once() {
+    let test = "what_was_blocked_waits_in_the_job_once";
+    let Some(stage) = Stage::new(test) else { return };
+    let blocked = [stage.counts.as_str(), "block", "15"];
+    for way in WAYS {
+        for to_group in [false, true] {
+            let mut job = stage.counting(way, &blocked);
+            if to_group {
+                kill_process_group(job.pid(), Signal::TERM).unwrap();
+            } else {
+                kill_process(job.pid(), Signal::TERM).unwrap();
+            }
+            // Not blocked: what comes is told apart as before.
+            kill_process_group(job.pid(), Signal::INT).unwrap();
+            job.has_got(INT, 1, way);
+            assert_eq!(job.got(TERM), 0, "{way}");
+            assert_eq!(job.end().code(), Some(7), "{way}");
+            assert_eq!(job.got(TERM), 1, "{way}, to the group: {to_group}");
+        }
+    }
+}
+
+#[test]
+fn a_timer_that_was_set_before_is_the_jobs() {
+    let test = "a_timer_that_was_set_before_is_the_jobs";
+    let Some(stage) = Stage::new(test) else { return };
+    // By then it has begun, on a busy machine too.
+    let timer = [stage.counts.as_str(), "alarm", "4000"];
+    std::thread::scope(|scope| {
+        // All at a time: it is a while until they have run out.
+        let stages = ["run", "first"].map(|way| (way, Stage::new(test).unwrap()));
+        let timer = &timer;
+        for (way, stage) in stages {
+            scope.spawn(move || {
+                let mut job = stage.counting(way, timer);
+                assert_eq!(job.got(ALRM), 0, "{way}");
+                job.has_got(ALRM, 1, way);
+                assert_eq!(job.end().code(), Some(7), "{way}");
+                let mut command = Command::new("env");
+                command
+                    .args(["--default-signal", timer[0], "alarm", "2000"])
+                    .args(stage.words(way, &["sleep", "60"]));
+                let ended = stage.alone(command.stdin(Stdio::null())).status().unwrap();
+                assert_eq!(ended.signal(), Some(ALRM), "{way}");
+            });
+        }
+    });
+}
+
+/// Only who leads the session is told by the kernel, as with `ssh -t`.
+#[test]
+fn that_the_terminal_is_gone_is_told_to_the_job() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let test = "that_the_terminal_is_gone_is_told_to_the_job";
+    let Some(stage) = Stage::new(test) else { return };
+    for way in ["run", "first"] {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+        let side = std::fs::File::options().read(true).write(true).open(name).unwrap();
+        let log = stage.tree.file("log");
+        let _ = std::fs::remove_file(&log);
+        // Not the terminal's, which ends with it.
+        let input = stage.text("input");
+        let _ = std::fs::remove_file(&input);
+        assert!(Command::new("mkfifo").arg(&input).status().unwrap().success());
+        let mut command = Command::new("env");
+        command.args(["--default-signal", "setsid", "--ctty", "sh", "-c", "exec \"$@\" < \"$0\"", &input]);
+        command.args(stage.words(way, &[&stage.counts, "count", &stage.text("log")]));
+        command.stdin(side.try_clone().unwrap()).stdout(side.try_clone().unwrap()).stderr(side);
+        let child = stage.alone(&mut command).spawn().unwrap();
+        drop(command);
+        let input = std::fs::File::options().write(true).open(&input).unwrap();
+        let mut job = Counting { child, log };
+        wait_until("the job has begun", || job.log().starts_with("begun\n"));
+        rustix::io::write(&terminal, &[3]).unwrap();
+        wait_until("the job has got the signal", || job.got(INT) >= 1);
+        drop(terminal);
+        job.has_got(HUP, 1, way);
+        drop(input);
+        assert_eq!(job.child.wait().unwrap().code(), Some(7), "{way}");
+        assert_eq!(job.got(INT), 1, "{way}: {}", job.log());
+    }
+}
