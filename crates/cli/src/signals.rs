@@ -184,6 +184,25 @@ impl Look for AsItIs {
             behind.and_then(|place| text.get(place)) == Some(&b'R')
         })
     }
+
+    fn would_end(&self, pid: i32, signal: i32) -> bool {
+        would_end(pid, signal)
+    }
+}
+
+/// Is a process there that would end by a signal (proc_pid_status(5), signal(7))?
+fn would_end(pid: i32, signal: i32) -> bool {
+    if [SIGURG, SIGWINCH, SIGCONT].contains(&signal) {
+        return false;
+    }
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
+    let line = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let has = |name| {
+        let mask = line(name).and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(u64::MAX);
+        mask & (1 << (signal - 1).clamp(0, 63)) != 0
+    };
+    let is_there = line("State:").is_some_and(|state| !state.starts_with(['Z', 'X']));
+    is_there && !has("SigCgt:") && !has("SigIgn:") && !has("SigBlk:")
 }
 
 /// Something was heard by the process that stays.
@@ -191,7 +210,8 @@ fn take_in(apart: &mut Apart, heard: Heard, hearing: Hearing, target: &mut Targe
     // The worker says it before the job can hear anything, and the keeper comes to know who it is some time later.
     let is_later = matches!(target, Target::Later(_)) && !hearing.has_begun(heard.at_ns);
     let is_for_it = if heard.is_sent() && hearing.has_begun(heard.at_ns) {
-        apart.heard(heard).is_some()
+        let ends = matches!(target, Target::Program(_, job) if would_end(*job, heard.signal));
+        apart.heard(heard, ends).is_some()
     } else if heard.is_sent() {
         // A program that has not begun has heard nothing, or has ended of it; and one that the keeper has started has no worker.
         apart.knows(heard);

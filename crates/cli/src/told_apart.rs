@@ -10,6 +10,9 @@
 //! interrupted between the two. The sender's next signal is a new one: each note stands for one signal, or for those that the
 //! kernel has made one of.
 //!
+//! A signal to both of us and not to the job (`pkill -f foretell`) looks like one to the group. If it is one by which the job would
+//! end, as it does nothing else on it, and the job is still there some time later, it has not heard it.
+//!
 //! Only what processes send is told apart here: of what is typed the caller knows who has heard it.
 
 use foretell_pagecache::hearing::{Ear, Heard};
@@ -20,6 +23,8 @@ pub(crate) const WAIT_NS: u64 = 20_000_000;
 const BUSY_NS: u64 = 200_000_000;
 /// So often it is asked whether it is.
 const LOOK_NS: u64 = 5_000_000;
+/// So much later all is decided, and a job that has heard a signal has ended of it.
+const ENDED_NS: u64 = 250_000_000;
 /// What is no further apart is one signal at once; what is may be the next one, and is only when no other one comes.
 const NEAR_NS: u64 = 2_000_000;
 /// So long before the keeper the worker may have heard it, which may have to be loaded first; longer if it waits there.
@@ -42,6 +47,9 @@ pub(crate) trait Look {
 
     /// Does a process want a processor?
     fn is_busy(&self, pid: i32) -> bool;
+
+    /// Is a process there that would end by a signal: it neither catches nor ignores nor blocks it?
+    fn would_end(&self, pid: i32, signal: i32) -> bool;
 }
 
 /// What was heard and is not decided yet.
@@ -53,13 +61,21 @@ pub(crate) struct Apart {
     notes: Vec<Heard>,
     /// Known to have reached the worker, which has not noted it yet.
     owed: Vec<Heard>,
+    /// Signals by which the job ends if it hears them, and when it must have.
+    ends: Vec<(i32, u64)>,
     /// When the keeper has heard each kind last.
     last_ns: [u64; SIGNALS],
 }
 
 impl Apart {
     pub(crate) fn new() -> Apart {
-        Apart { waiting: Vec::new(), notes: Vec::new(), owed: Vec::new(), last_ns: [0; SIGNALS] }
+        Apart {
+            waiting: Vec::new(),
+            notes: Vec::new(),
+            owed: Vec::new(),
+            ends: Vec::new(),
+            last_ns: [0; SIGNALS],
+        }
     }
 
     /// The keeper has heard this, and it needs no decision.
@@ -70,9 +86,13 @@ impl Apart {
         }
     }
 
-    /// The keeper has heard this. Returns it if there is no room for it: it is passed on.
-    pub(crate) fn heard(&mut self, heard: Heard) -> Option<i32> {
+    /// The keeper has heard this just now, of which the job ends if it hears it, or not. Returns it if there is no room for it: it is
+    /// passed on.
+    pub(crate) fn heard(&mut self, heard: Heard, would_end: bool) -> Option<i32> {
         self.knows(heard);
+        if would_end && self.ends.len() < MOST {
+            self.ends.push((heard.signal, heard.at_ns.saturating_add(ENDED_NS)));
+        }
         if self.waiting.len() >= MOST {
             return Some(heard.signal);
         }
@@ -134,6 +154,8 @@ impl Apart {
         // Sent to the worker alone: for a process that the job signals by the name of its parent nobody here stands.
         let alone = alone.filter(|note| note.sender != job && is_other(note));
         passed_on.extend(alone.map(|note| note.signal));
+        let lives_on = self.ends.extract_if(.., |(_, due_ns)| *due_ns <= now_ns);
+        passed_on.extend(lives_on.map(|(signal, _)| signal).filter(|signal| look.would_end(job, *signal)));
         passed_on
     }
 
@@ -143,7 +165,8 @@ impl Apart {
         let waiting = self.waiting.iter().map(|heard| heard.at_ns.saturating_add(WAIT_NS).max(soon_ns));
         let notes = self.notes.iter().map(|note| note.at_ns.saturating_add(BEFORE_NS));
         // What waits here rings when it is heard.
-        waiting.chain(notes.filter(|due| *due > now_ns)).min()
+        let ends = self.ends.iter().map(|(_, due_ns)| *due_ns);
+        waiting.chain(notes.filter(|due| *due > now_ns)).chain(ends).min()
     }
 
     /// Has the worker heard it as well, at most so much before or after? Then its note is used up.
@@ -183,6 +206,7 @@ mod tests {
         at_worker: u64,
         at_keeper: u64,
         busy: Option<i32>,
+        would_end: bool,
     }
 
     impl Look for Known {
@@ -192,6 +216,10 @@ mod tests {
 
         fn is_busy(&self, pid: i32) -> bool {
             self.busy == Some(pid)
+        }
+
+        fn would_end(&self, pid: i32, _: i32) -> bool {
+            pid == JOB && self.would_end
         }
     }
 
@@ -204,7 +232,7 @@ mod tests {
     fn what_both_have_heard_is_not_passed_on_whoever_has_heard_it_first() {
         for (keeper, worker) in [(0, 0), (0, 1), (1, 0), (0, 15), (50, 0)] {
             let mut apart = Apart::new();
-            assert_eq!(apart.heard(from(1, TERM, keeper)), None);
+            assert_eq!(apart.heard(from(1, TERM, keeper), false), None);
             assert_eq!(at(&mut apart, keeper, 0), NONE);
             apart.noted(from(1, TERM, worker));
             assert_eq!(at(&mut apart, keeper + 30, 0), NONE, "{keeper} {worker}");
@@ -220,7 +248,7 @@ mod tests {
         apart.noted(from(1, TERM, 0));
         let waits = Known { at_keeper: 1 << (TERM - 1), ..Known::default() };
         assert_eq!(apart.decide(from(0, 0, 300).at_ns, JOB, &waits), NONE);
-        apart.heard(from(1, TERM, 400));
+        apart.heard(from(1, TERM, 400), false);
         assert_eq!(at(&mut apart, 400, 0), NONE);
         assert_eq!(at(&mut apart, 430, 0), NONE);
         assert_eq!(at(&mut apart, 5_000, 0), NONE);
@@ -230,13 +258,13 @@ mod tests {
     fn a_sender_that_was_interrupted_between_the_two_is_waited_for() {
         let mut apart = Apart::new();
         let busy = Known { busy: Some(1), ..Known::default() };
-        apart.heard(from(1, TERM, 0));
+        apart.heard(from(1, TERM, 0), false);
         assert_eq!(apart.decide(from(0, 0, 100).at_ns, JOB, &busy), NONE);
         apart.noted(from(1, TERM, 120));
         assert_eq!(apart.decide(from(0, 0, 120).at_ns, JOB, &busy), NONE);
         assert_eq!(at(&mut apart, 5_000, 0), NONE);
         // Not for ever.
-        apart.heard(from(1, TERM, 6_000));
+        apart.heard(from(1, TERM, 6_000), false);
         assert_eq!(apart.decide(from(0, 0, 6_100).at_ns, JOB, &busy), NONE);
         assert_eq!(apart.decide(from(0, 0, 6_200).at_ns, JOB, &busy), [TERM]);
     }
@@ -246,7 +274,7 @@ mod tests {
         let mut apart = Apart::new();
         apart.noted(from(2, TERM, 0));
         apart.noted(from(1, INT, 0));
-        apart.heard(from(1, TERM, 1));
+        apart.heard(from(1, TERM, 1), false);
         assert_eq!(at(&mut apart, 1, 0), NONE);
         assert!(apart.due_ns(0).is_some());
         assert_eq!(at(&mut apart, 30, 0), [TERM], "another sender's, and another signal, are not it");
@@ -256,17 +284,17 @@ mod tests {
     #[test]
     fn the_second_signal_does_not_meet_the_note_of_the_first() {
         let mut apart = Apart::new();
-        apart.heard(from(1, TERM, 0));
+        apart.heard(from(1, TERM, 0), false);
         apart.noted(from(1, TERM, 0));
         assert_eq!(at(&mut apart, 0, 0), NONE);
-        apart.heard(from(1, TERM, 1));
+        apart.heard(from(1, TERM, 1), false);
         assert_eq!(at(&mut apart, 1, 0), NONE);
         assert_eq!(at(&mut apart, 30, 0), [TERM]);
         // To the number that is known, and right after that to the group.
-        apart.heard(from(1, TERM, 100));
+        apart.heard(from(1, TERM, 100), false);
         apart.noted(from(1, TERM, 105));
         assert_eq!(at(&mut apart, 105, 0), NONE);
-        apart.heard(from(1, TERM, 105));
+        apart.heard(from(1, TERM, 105), false);
         assert_eq!(at(&mut apart, 106, 0), NONE);
         assert_eq!(at(&mut apart, 130, 0), [TERM]);
         assert_eq!(at(&mut apart, 5_000, 0), NONE);
@@ -276,13 +304,13 @@ mod tests {
     fn what_waits_for_the_worker_has_reached_it_and_its_note_comes_later() {
         let mut apart = Apart::new();
         let waits = 1 << (TERM - 1);
-        apart.heard(from(1, TERM, 0));
-        apart.heard(from(2, TERM, 1));
+        apart.heard(from(1, TERM, 0), false);
+        apart.heard(from(2, TERM, 1), false);
         assert_eq!(at(&mut apart, 1, waits), NONE);
         assert_eq!(at(&mut apart, 500, waits), NONE);
         // The kernel has made one of two.
         apart.noted(from(1, TERM, 1_500));
-        apart.heard(from(1, TERM, 1_501));
+        apart.heard(from(1, TERM, 1_501), false);
         assert_eq!(at(&mut apart, 1_501, 0), NONE);
         assert_eq!(at(&mut apart, 1_530, 0), [TERM], "the note was of the first ones");
     }
@@ -292,13 +320,13 @@ mod tests {
         let mut apart = Apart::new();
         let waits = 1 << (REALTIME - 1);
         for ms in 0..3 {
-            apart.heard(from(1, REALTIME, ms));
+            apart.heard(from(1, REALTIME, ms), false);
         }
         assert_eq!(at(&mut apart, 3, waits), NONE);
         for _ in 0..3 {
             apart.noted(from(1, REALTIME, 10));
         }
-        apart.heard(from(1, REALTIME, 11));
+        apart.heard(from(1, REALTIME, 11), false);
         assert_eq!(at(&mut apart, 40, 0), [REALTIME]);
     }
 
@@ -311,20 +339,36 @@ mod tests {
         assert_eq!(at(&mut apart, 200, 0), [TERM]);
         assert_eq!(at(&mut apart, 400, 0), NONE);
         // Two to the group, which were one to the keeper.
-        apart.heard(from(1, TERM, 2_000));
+        apart.heard(from(1, TERM, 2_000), false);
         apart.noted(from(1, TERM, 2_000));
         apart.noted(from(1, TERM, 2_001));
         assert_eq!(at(&mut apart, 2_500, 0), NONE);
     }
 
     #[test]
+    fn a_job_that_would_have_ended_has_not_heard_it() {
+        let is_there = Known { would_end: true, ..Known::default() };
+        for (would_end, look, passed_on) in
+            [(true, &is_there, vec![TERM]), (true, &Known::default(), vec![]), (false, &is_there, vec![])]
+        {
+            let mut apart = Apart::new();
+            apart.heard(from(1, TERM, 0), would_end);
+            apart.noted(from(1, TERM, 0));
+            assert_eq!(apart.decide(from(0, 0, 240).at_ns, JOB, look), NONE);
+            assert_eq!(apart.decide(from(0, 0, 250).at_ns, JOB, look), passed_on);
+            assert_eq!(apart.decide(from(0, 0, 500).at_ns, JOB, look), NONE);
+            assert_eq!(apart.due_ns(0), None);
+        }
+    }
+
+    #[test]
     fn what_is_too_much_to_wait_is_passed_on_at_once() {
         let mut apart = Apart::new();
         for _ in 0..MOST {
-            assert_eq!(apart.heard(from(1, REALTIME, 0)), None);
+            assert_eq!(apart.heard(from(1, REALTIME, 0), false), None);
             apart.noted(from(2, REALTIME, 0));
         }
-        assert_eq!(apart.heard(from(1, REALTIME, 0)), Some(REALTIME));
+        assert_eq!(apart.heard(from(1, REALTIME, 0), false), Some(REALTIME));
         apart.noted(from(1, REALTIME, 0));
         assert_eq!(at(&mut apart, 30, 0).len(), MOST);
     }

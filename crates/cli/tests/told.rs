@@ -247,6 +247,26 @@ fn what_is_sent_to_all_that_have_our_name_arrives_once() {
     }
 }
 
+/// `pkill -f foretell`: to what of us there is, and not to the job, which looks as if the job had been told as well.
+#[test]
+fn a_job_that_ends_of_a_signal_is_ended_by_one_that_only_we_have_heard() {
+    let test = "a_job_that_ends_of_a_signal_is_ended_by_one_that_only_we_have_heard";
+    let Some(stage) = Stage::new(test) else { return };
+    for way in WAYS {
+        let words = stage.words(way, &["sleep", "60"]);
+        let mut command = Command::new("env");
+        command.arg("--default-signal").args(&words).stdin(Stdio::piped()).process_group(0);
+        let child = stage.alone(&mut command).spawn().unwrap();
+        let mut job = Counting { child, log: stage.tree.file("none") };
+        let name = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let has_begun = || job.processes().iter().any(|pid| name(pid).trim_end() == "sleep");
+        wait_until("the job has begun", has_begun);
+        let ours = job.processes().into_iter().filter(|pid| name(pid).starts_with("foretel"));
+        ours.for_each(|pid| tell(pid, Signal::TERM));
+        assert_eq!(job.end().signal(), Some(TERM), "{way}");
+    }
+}
+
 /// Who stays with the job is told by what was sent to the one that works.
 #[test]
 fn what_is_sent_to_the_process_that_works_arrives_once() {
