@@ -218,11 +218,12 @@ fn a_job_runs_where_no_other_process_is_to_be_had() {
     let (directory, foretell) = for_everybody();
     let (notes, foretell) = (directory.path().join("notes"), foretell.display().to_string());
     let state = directory.path().join("state").display().to_string();
+    let rule = format!("{}/**=mru", directory.path().display());
     // Processes that there may be, and that the job starts itself.
     for (most, started) in [(1, 0), (2, 0), (3, 0), (2, 1), (4, 3), (12, 11), (40, 39)] {
         for way in [
             &["run"][..],
-            &["run", "--rule", "/tmp/**=mru", "--budget", "1M"],
+            &["run", "--rule", &rule, "--budget", "1M"],
             &["learn", "--state", &state],
             &["learn", "--state", &state, "--as", "alone"],
         ] {

@@ -101,8 +101,8 @@ fn a_job_that_takes_most_of_the_memory_lives() {
     };
     for mib in [32, 40, 64] {
         let takes = mib * MIB - JOB_BYTES - OUR_BYTES;
-        // tail(1) keeps a line until it has seen its end.
-        let takes = format!("head -c {takes} /dev/zero | tail | wc -c");
+        // dd(1) has its block in memory, and no more. tail(1) takes more the smaller the pieces are in which it reads a pipe.
+        let takes = format!("dd if=/dev/zero bs={takes} count=1 iflag=fullblock status=none | wc -c");
         for script in [
             format!("{takes}; exit 7"),
             format!("{reads}; sleep 0.5; {takes}; {reads}; exit 7"),
@@ -147,28 +147,36 @@ fn a_job_that_takes_most_of_the_memory_has_it_for_itself() {
     let fifo = ways.tree.file("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     // It has the memory until somebody writes to the FIFO.
-    let takes =
-        format!("{{ head -c {} /dev/zero; cat '{}'; }} | tail | wc -c; exit 7", 44 * MIB, fifo.display());
+    let takes = format!(
+        "dd if=/dev/zero bs={} count=1 iflag=fullblock status=none | {{ cat '{}'; wc -c; }}; exit 7",
+        44 * MIB,
+        fifo.display()
+    );
     let processes_of_ours = |way: &str, until: usize| {
         let group = group().unwrap();
         let ended = std::thread::scope(|scope| {
             let job = scope.spawn(|| ways.ended(Some(way), Some(&group.procs()), &takes));
             let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-            loop {
+            let seen = loop {
                 let names = names(&group);
                 let ours = names.iter().filter(|name| name.starts_with("foretel")).count();
-                if ours == until && names.iter().any(|name| name == "tail") {
-                    break;
+                if ours == until && names.iter().any(|name| name == "dd") {
+                    break Ok(());
                 }
-                assert!(std::time::Instant::now() < deadline, "{way}: {names:?}");
+                if std::time::Instant::now() > deadline {
+                    break Err(names);
+                }
                 std::thread::sleep(std::time::Duration::from_millis(5));
-            }
+            };
             if way == "first" {
                 // What was done until then was not worth it: alone it takes less.
                 std::thread::sleep(std::time::Duration::from_secs(2));
             }
+            // The job ends also where it was waited for in vain.
             std::fs::write(&fifo, "").unwrap();
-            job.join().unwrap()
+            let ended = job.join().unwrap();
+            assert_eq!(seen, Ok(()), "{way}: {}", ended.stderr);
+            ended
         });
         assert_eq!((ended.code, ended.stdout.trim()), (Some(7), "46137344"), "{way}: {}", ended.stderr);
         ended

@@ -160,7 +160,7 @@ fn alone_like(nights: &[Night], other: &Night) -> Option<f64> {
         night.how == How::Alone
             && night.short_bytes.is_none()
             && night.exit_code == other.exit_code
-            && is_like(night, other.read_bytes)
+            && (is_like(night, other.read_bytes) || other.read_bytes < FEW_BYTES)
     };
     middle(nights.iter().rev().filter(is_one).take(COMPARED))
 }
@@ -388,6 +388,11 @@ mod tests {
         assert_eq!(with(&nights, HAD), How::Steered);
         nights.push(night(How::Steered, 3.0, 0.0));
         assert_eq!(with(&nights, HAD), How::Steered, "it had room");
+        // What little was read then and was cached now makes no other night of it.
+        let few = Night { read_bytes: 1 << 20, ..short.clone() };
+        let cached = Night { read_bytes: 0, ..night(How::Alone, 10.0, 0.0) };
+        assert!(needs_all_memory(&[few, cached.clone()], HAD).is_some());
+        assert_eq!(needs_all_memory(&[short.clone(), cached], HAD), None);
         // What was done until then was worth it.
         let mut nights = vec![Night { elapsed_s: 6.0, ..short }];
         assert_eq!(with(&nights, HAD), How::Alone);

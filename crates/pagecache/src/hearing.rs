@@ -15,7 +15,7 @@
 //! signal of a kind.
 //!
 //! A process that we fork has the handler until it executes a program. What it hears until then is not ours, and is told to the
-//! program ([`hear_missed`]).
+//! program (`hear_missed`).
 
 #![allow(unsafe_code)]
 

@@ -267,9 +267,7 @@ fn keep(worker: Pid, inherited: Vec<Pid>, told: &OwnedFd, follow: &mut impl Foll
             }
             continue;
         };
-        if known.leaves.is_some() {
-            end_spare();
-        }
+        // Whoever is there to be ended stays for its time also where the worker has left: what the worker had is not all back yet.
         let lost = match ended.terminating_signal() {
             Some(signal) => Lost::Signal(signal),
             None => Lost::Defect(exit_code(ended)),
