@@ -109,7 +109,7 @@ pub(crate) const CLOSING: Duration = Duration::from_secs(1);
 /// Connections that wait for the loop; beyond, the oldest of whoever has most is closed.
 pub(crate) const LOBBY: Room = Room { most: 1024, most_of_user: 256 };
 /// The same of a private host, which has few descriptors.
-pub(crate) const LOBBY_OF_RUN: Room = Room { most: 64, most_of_user: 32 };
+pub(crate) const LOBBY_OF_RUN: Room = Room { most: 256, most_of_user: 128 };
 /// Time for letting in between two rounds of the plane's loop: some tens of connections.
 pub(crate) const ACCEPTING: Duration = Duration::from_micros(500);
 /// Messages of one connection taken between two rounds.
