@@ -39,8 +39,10 @@ fn what_is_lacking_keeps_a_program_from_its_start_only_if_that_is_asked_for() {
     let (directory, foretell) = copy();
     let mark = directory.path().join("mark").display().to_string();
     let foretell = foretell.display().to_string();
-    // Nothing that is there: what is, is much for the budget, which one more line would say.
-    let rule = format!("{mark}=mru");
+    // One small file: that a rule matches nothing, or more than the budget, is one more line.
+    let data = directory.path().join("data");
+    std::fs::write(&data, [1; 4096]).unwrap();
+    let rule = format!("{}=mru", data.display());
     let command = [&foretell, "run", "--strict", "--rule", &rule, "--budget", "1M", "--", "touch", &mark];
     let Some(ended) = as_nobody(test, &command) else { return };
     assert_eq!(ended.code, Some(125), "{}", ended.stderr);
