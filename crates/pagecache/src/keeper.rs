@@ -155,9 +155,12 @@ impl Worker {
         self.tell(CANNOT, 0);
     }
 
-    /// The job has begun as the process `pid`.
+    /// The job has begun as the process `pid`, or is held and will; returns when the keeper has passed on what had come for it. A job
+    /// that is let go before may have ended by then.
     pub fn begun(&self, pid: u32) {
         self.tell(BEGUN, pid);
+        // A keeper that is gone takes us with it.
+        let _ = self.is_heard();
     }
 
     /// The job has ended with this exit code, by a signal or not.
@@ -328,6 +331,7 @@ impl Known {
                     if let Some(job) = i32::try_from(number).ok().and_then(Pid::from_raw) {
                         self.begun(job, follow);
                     }
+                    let _ = rustix::io::write(told, &[BEGUN]);
                 }
                 CANNOT => self.cannot = true,
                 LEAVES => {
