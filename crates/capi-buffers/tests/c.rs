@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use foretell_testkit::programs::static_library;
 use tempfile::TempDir;
 
 /// How a program takes the library.
@@ -23,25 +24,13 @@ fn library() -> &'static Path {
     let dir = LIBRARY.get_or_init(|| {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let archive = dir.path().join("libforetell-buffers.a");
-        fs::copy(build(), &archive).unwrap();
+        fs::copy(static_library("foretell-capi-buffers"), &archive).unwrap();
         let shared = dir.path().join("libforetell-buffers.so.0");
         run(Command::new(package().join("link.sh")).arg(&archive).arg(&shared));
         std::os::unix::fs::symlink(&shared, dir.path().join("libforetell-buffers.so")).unwrap();
         dir
     });
     dir.path()
-}
-
-/// The static library, as cargo builds it.
-fn build() -> PathBuf {
-    // The folder that the tests themselves were built into: target/debug/deps/this.
-    let this = std::env::current_exe().unwrap();
-    let target = this.ancestors().nth(3).unwrap();
-    run(Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--offline", "--locked", "-p", "foretell-capi-buffers", "--target-dir"])
-        .arg(target)
-        .current_dir(package()));
-    target.join("debug/libforetell_capi_buffers.a")
 }
 
 fn package() -> &'static Path {

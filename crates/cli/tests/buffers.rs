@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use foretell_buffers::{Access, Guest, Remote, Statistics};
+use foretell_testkit::programs::static_library;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -176,19 +177,6 @@ fn who_is_killed_leaves_nothing_and_a_service_that_is_gone_is_an_error() {
     assert!(!error.to_string().contains('\n'));
 }
 
-/// The library of C, as cargo builds it.
-fn c_library() -> std::path::PathBuf {
-    // The folder that the tests themselves were built into: target/debug/deps/this.
-    let this = std::env::current_exe().unwrap();
-    let target = this.ancestors().nth(3).unwrap();
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--offline", "--locked", "-p", "foretell-capi-buffers", "--target-dir"])
-        .arg(target)
-        .status();
-    assert!(built.unwrap().success());
-    target.join("debug/libforetell_capi_buffers.a")
-}
-
 #[test]
 fn programs_in_c_find_what_others_have_fetched() {
     let served = Served::start(&[]);
@@ -200,7 +188,7 @@ fn programs_in_c_find_what_others_have_fetched() {
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-o", &program])
         .arg(format!("-I{}", capi.join("include").display()))
         .arg(capi.join("tests/programs/shared.c"))
-        .arg(c_library())
+        .arg(static_library("foretell-capi-buffers"))
         .args(["-lgcc_s", "-lpthread", "-ldl", "-lm"])
         .status();
     assert!(compiled.unwrap().success());

@@ -1,6 +1,6 @@
-//! Programs of a test's own.
+//! Programs and libraries of a test's own.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Copies a program, to be executed under another name or by another user.
@@ -17,4 +17,26 @@ pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) {
     let from = std::fs::canonicalize(from).expect("a program to copy");
     let copied = Command::new("cp").arg("--").arg(from).arg(to).status();
     assert!(copied.expect("cp can be executed").success(), "{} can be written", to.display());
+}
+
+/// A static library of the workspace as cargo builds it, by the name of its crate: `foretell-capi`.
+///
+/// A test depends on none, so nobody has built it before. It is built with all libraries and one test: of one crate alone, or
+/// without a test, cargo would build each dependency again with the features that are needed then.
+///
+/// # Panics
+///
+/// When it cannot be built.
+#[must_use]
+pub fn static_library(package: &str) -> PathBuf {
+    // The folder that the tests themselves were built into: target/debug/deps/this.
+    let this = std::env::current_exe().expect("a test program");
+    let target = this.ancestors().nth(3).expect("it lies in target/debug/deps");
+    let built = Command::new(env!("CARGO"))
+        .args("build --quiet --offline --locked --workspace --lib --test tidy --target-dir".split(' '))
+        .arg(target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(built.expect("cargo can be executed").success(), "the library can be built");
+    target.join(format!("debug/lib{}.a", package.replace('-', "_")))
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use foretell_testkit::programs::static_library;
 use tempfile::TempDir;
 
 /// How a program takes the library.
@@ -20,26 +21,13 @@ pub(crate) fn library() -> &'static Path {
     let dir = LIBRARY.get_or_init(|| {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let archive = dir.path().join("libforetell.a");
-        fs::copy(build(), &archive).unwrap();
+        fs::copy(static_library("foretell-capi"), &archive).unwrap();
         let shared = dir.path().join("libforetell.so.0");
         run(Command::new(package().join("link.sh")).arg(&archive).arg(&shared));
         std::os::unix::fs::symlink("libforetell.so.0", dir.path().join("libforetell.so")).unwrap();
         dir
     });
     dir.path()
-}
-
-/// The static library, as cargo builds it.
-fn build() -> PathBuf {
-    // The folder that the tests themselves were built into: target/debug/deps/this.
-    let this = std::env::current_exe().unwrap();
-    let profile = this.ancestors().nth(2).unwrap();
-    let target = profile.parent().unwrap();
-    run(Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--offline", "--locked", "-p", "foretell-capi", "--target-dir"])
-        .arg(target)
-        .current_dir(package()));
-    target.join("debug/libforetell_capi.a")
 }
 
 pub(crate) fn package() -> &'static Path {
