@@ -122,3 +122,35 @@ fn on_the_first_night_a_file_that_is_read_here_and_there_is_read_as_a_whole() {
     assert!(streams["used_pages"].as_u64().unwrap() > 1000, "of some 2,000 that were left: {told}");
     assert!(streams["saved_ns"].as_u64().unwrap() > 500_000_000, "{told}");
 }
+
+/// As training does that shuffles its samples, and who names objects by their hash.
+#[test]
+fn on_the_first_night_a_tree_whose_files_are_read_in_no_order_is_read_as_a_whole() {
+    if !can_control("on_the_first_night_a_tree_whose_files_are_read_in_no_order_is_read_as_a_whole") {
+        return;
+    }
+    let stage = Stage { tree: Tree::new(&[]) };
+    let volume = stage.tree.file("volume");
+    std::fs::create_dir(&volume).unwrap();
+    let _disk = SlowDisk::up(&volume, &["--latency-ms", "1", "--channels", "8"]);
+    for n in 0..1200 {
+        let directory = volume.join(format!("samples/{}", n % 20));
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join(format!("{n}.dat")), vec![b'x'; 8000]).unwrap();
+    }
+    rustix::fs::sync();
+    for n in 0..1200 {
+        let file = std::fs::File::open(volume.join(format!("samples/{}/{n}.dat", n % 20))).unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+    let out = stage.tree.file("stats.json");
+    let shuffled = "for (1..1200) { $n = $_ * 7919 % 1201 - 1; open F, \"<\", \"$ARGV[0]/\".($n % 20).\"/$n.dat\"; sysread F, $b, 9000; $s += length $b } print $s";
+    let script = format!("sleep 3; perl -e '{shuffled}' '{}'", volume.join("samples").display());
+    let night = stage.night(&["--stats", out.to_str().unwrap()], &script);
+    assert_eq!((night.code, night.stdout.as_str()), (Some(0), "9600000"), "{}", night.stderr);
+    let told: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    let trees = &told["guesses"]["trees"];
+    let number = |what: &str| trees[what].as_u64().unwrap();
+    assert!(number("used") > 800 && number("used") * 20 > number("asked") * 19, "of 1,200 files: {told}");
+    assert!(number("saved_ns") > 200_000_000, "{told}");
+}

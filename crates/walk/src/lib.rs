@@ -24,7 +24,9 @@
 //!
 //! [`Streams`] does the same within a file, also where it is read here and there, and [`Descents`] for programs that read the directories alone: see there.
 //!
-//! [`Walks`], [`Streams`] and [`Descents`] are the pure part; [`Walker`] runs them beside a job, with threads that read.
+//! [`Unordered`] is for programs that read the files of a tree in no order.
+//!
+//! [`Walks`], [`Streams`], [`Descents`] and [`Unordered`] are the pure part; [`Walker`] runs them beside a job, with threads that read.
 
 mod asked;
 mod course;
@@ -41,6 +43,7 @@ mod steps;
 mod streams;
 mod tops;
 mod trust;
+mod unordered;
 mod waits;
 mod walker;
 mod walks;
@@ -52,6 +55,7 @@ pub use listing::{Ahead, Beside, Contents, Disk, Entry, Kind, Tree};
 pub use means::{Found, Means};
 pub use neighbours::OnDisk;
 pub use streams::{Piece, StreamGuesses, Streams};
+pub use unordered::{Unordered, UnorderedGuesses};
 pub use waits::movement_ns;
 pub use walker::{AllGuesses, Walker};
 pub use walks::{Guesses, Look, Visit, Walks, Wanted};

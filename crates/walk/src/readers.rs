@@ -14,6 +14,8 @@ use crate::walks::{Look, Walks, Wanted};
 
 /// What waits to be read; of more the oldest is dropped, which the job has come to by now.
 pub(crate) const WAITING: usize = 512;
+/// Files that wait to be read because all of their tree is to be: others that come sooner do not wait long behind them.
+const OF_TREES: usize = 32;
 /// A part of more bytes than this is a large one,
 const LARGE_BYTES: u64 = 128 << 10;
 /// and so many of them are read at a time: enough for a disk that answers after 2 ms and gives 500 MB/s.
@@ -191,6 +193,11 @@ impl Shared {
             !is_dropped
         });
         self.changed.notify_all();
+    }
+
+    /// So many files of trees that are read as a whole may wait beside what waits.
+    pub(crate) fn room_for_files(&self) -> usize {
+        OF_TREES.saturating_sub(self.waiting().wanted.len())
     }
 
     pub(crate) fn fetched(&self) -> MutexGuard<'_, Vec<(PathBuf, Instant)>> {

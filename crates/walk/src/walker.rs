@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  visits, pieces, ──► queue ──► follower: Walks, Streams, ──► queue ──► readers
-//!  directories                             Descents                         │
+//!  directories                             Descents, Unordered              │
 //!                                     ▲                                     │ cached or not, what is in directories
 //!                                     └─────────────────────────────────────┘
 //! ```
@@ -24,7 +24,8 @@ use crate::listing::{Ahead, Disk, Entry, Tree};
 use crate::means::Means;
 use crate::readers::{LARGE_AT_A_TIME, Shared, WAITING};
 use crate::streams::{Piece, StreamGuesses, Streams};
-use crate::walks::{Guesses, Visit, Walks};
+use crate::unordered::{Unordered, UnorderedGuesses};
+use crate::walks::{Guesses, Visit, Walks, Wanted};
 
 /// Visits, pieces and directories that wait to be followed. A job that is so far ahead does not wait for storage.
 const TOLD: usize = 4096;
@@ -53,6 +54,8 @@ pub struct AllGuesses {
     pub streams: StreamGuesses,
     /// Which directories.
     pub directories: DescentGuesses,
+    /// Which trees are read in no order.
+    pub trees: UnorderedGuesses,
 }
 
 /// What the job does.
@@ -141,6 +144,7 @@ impl Follower {
         let mut walks = Walks::new(Followed(disk.clone()), self.means.budget_bytes);
         let mut streams = Streams::new(self.means.budget_bytes / STREAMS_SHARE, self.means.whole_bytes);
         let mut descents = Descents::new(self.means.budget_bytes);
+        let mut unordered = Unordered::new(self.means.whole_bytes);
         let mut has_readers = false;
         // What has been read, and perhaps not before the job came to it.
         let mut lately = Vec::new();
@@ -152,7 +156,9 @@ impl Follower {
                 wanted.extend(descents.listed(&contents));
             }
             for (directory, entries) in listings {
-                wanted.extend(walks.listed(&directory, entries));
+                if !unordered.listed(&directory, entries.as_deref()) {
+                    wanted.extend(walks.listed(&directory, entries));
+                }
             }
             let path: Option<&Path> = match &told {
                 Told::Visit(visit, at) => {
@@ -166,6 +172,7 @@ impl Follower {
                     lately.extract_if(.., is_over).for_each(|(path, _)| walks.fetched(&path));
                     self.shared.tell_what_went_along(&mut walks);
                     wanted.extend(walks.visit(visit));
+                    wanted.extend(unordered.visit(visit, walks.was_foreseen()).map(Wanted::Listing));
                     self.shared.came(&visit.path, &walks, self.means.along_bytes);
                     Some(&visit.path)
                 }
@@ -189,6 +196,7 @@ impl Follower {
                     continue;
                 }
             };
+            wanted.extend(unordered.wanted(self.shared.room_for_files()));
             if !wanted.is_empty() {
                 if let Some(path) = path.filter(|_| !std::mem::replace(&mut has_readers, true)) {
                     self.start_readers(path, &disk);
@@ -196,7 +204,7 @@ impl Follower {
                 self.shared.want(wanted);
             }
             let (files, streams, directories) = (walks.guesses(), streams.guesses(), descents.guesses());
-            let guesses = AllGuesses { files, streams, directories };
+            let guesses = AllGuesses { files, streams, directories, trees: unordered.guesses() };
             *self.guesses.lock().unwrap_or_else(PoisonError::into_inner) = guesses;
         }
     }

@@ -193,6 +193,8 @@ pub struct Walks<T> {
     budget_bytes: u64,
     /// Visits so far that waited or had been asked for.
     clock: u64,
+    /// The last visit was foreseen, or as good as that.
+    was_foreseen: bool,
     asked: Asked,
     along: Along,
     spending: Spending,
@@ -210,6 +212,7 @@ impl<T: Tree> Walks<T> {
             walks: Vec::new(),
             budget_bytes,
             clock: 0,
+            was_foreseen: false,
             asked: Asked::within(VISITS),
             along: Along::default(),
             spending: Spending::default(),
@@ -224,6 +227,12 @@ impl<T: Tree> Walks<T> {
     #[must_use]
     pub fn guesses(&self) -> Guesses {
         self.guesses
+    }
+
+    /// Whether the last visit had been asked for, or had at least been foreseen.
+    #[must_use]
+    pub fn was_foreseen(&self) -> bool {
+        self.was_foreseen
     }
 
     /// So many of the files that were wanted have been looked at, and so many of these were not cached.
@@ -313,6 +322,7 @@ impl<T: Tree> Walks<T> {
                 self.guesses.waited_ns += visit.waited_ns;
             }
         }
+        self.was_foreseen = came != Came::Unasked;
         let wanted = self.follow(visit, came == Came::Unasked);
         self.with_listings(wanted)
     }
@@ -342,6 +352,7 @@ impl<T: Tree> Walks<T> {
             walk.waited.drain(..).for_each(|wait| self.waits.add(wait));
             self.guesses.typical_wait_ns = self.waits.typical_ns();
             self.listings.earn(DIRECTORIES_A_VISIT);
+            self.was_foreseen |= is_next;
             self.guesses.foreseen += u64::from(is_unasked && is_next);
         }
         walk.met_at = self.clock;

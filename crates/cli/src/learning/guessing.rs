@@ -77,8 +77,8 @@ impl Guessing {
     /// How good the guesses were, if there were any.
     pub(super) fn guesses(&self) -> Option<Guessed> {
         let guesses = self.0.as_ref()?.guesses();
-        let AllGuesses { files, streams, directories } = guesses;
-        let is_any = files.asked > 0 || streams.asked_pages > 0 || directories.asked > 0;
+        let AllGuesses { files, streams, directories, trees } = guesses;
+        let is_any = streams.asked_pages > 0 || files.asked + directories.asked + trees.asked > 0;
         is_any.then_some(Guessed(guesses))
     }
 }
@@ -90,8 +90,8 @@ pub struct Guessed(AllGuesses);
 impl Guessed {
     /// What the job would have waited besides, seconds.
     pub(super) fn saved_s(self) -> f64 {
-        let AllGuesses { files, streams, directories } = self.0;
-        let saved_ns = [files.saved_ns(), streams.saved_ns, directories.saved_ns];
+        let AllGuesses { files, streams, directories, trees } = self.0;
+        let saved_ns = [files.saved_ns(), streams.saved_ns, directories.saved_ns, trees.saved_ns];
         saved_ns.into_iter().fold(0_u64, u64::saturating_add) as f64 / 1e9
     }
 }
