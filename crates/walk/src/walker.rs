@@ -145,6 +145,7 @@ impl Follower {
         let mut streams = Streams::new(self.means.budget_bytes / STREAMS_SHARE, self.means.whole_bytes);
         let mut descents = Descents::new(self.means.budget_bytes);
         let mut unordered = Unordered::new(self.means.whole_bytes);
+        let started = Instant::now();
         let mut has_readers = false;
         // What has been read, and perhaps not before the job came to it.
         let mut lately = Vec::new();
@@ -172,7 +173,9 @@ impl Follower {
                     lately.extract_if(.., is_over).for_each(|(path, _)| walks.fetched(&path));
                     self.shared.tell_what_went_along(&mut walks);
                     wanted.extend(walks.visit(visit));
-                    wanted.extend(unordered.visit(visit, walks.was_foreseen()).map(Wanted::Listing));
+                    let at_ns = at.saturating_duration_since(started).as_nanos();
+                    let at_ns = u64::try_from(at_ns).unwrap_or(u64::MAX);
+                    wanted.extend(unordered.visit(visit, walks.was_foreseen(), at_ns).map(Wanted::Listing));
                     self.shared.came(&visit.path, &walks, self.means.along_bytes);
                     Some(&visit.path)
                 }

@@ -32,6 +32,8 @@ struct Program {
     /// Pages of a file.
     pages: u32,
     cached: HashSet<PathBuf>,
+    /// Threads that wait beside each other.
+    threads: u64,
     waited_ns: u64,
     read: Vec<PathBuf>,
     listed: usize,
@@ -46,6 +48,7 @@ impl Program {
             wait_ns,
             pages: 2,
             cached: HashSet::new(),
+            threads: 1,
             waited_ns: 0,
             read: Vec::new(),
             listed: 0,
@@ -73,7 +76,7 @@ impl Program {
         let left = std::mem::take(&mut self.left);
         self.left.push((path.into(), Extent { read: self.pages, of: self.pages }));
         let visit = Visit { path: path.to_owned(), waited_ns, has_fetched: !is_cached, left };
-        if let Some(directory) = self.unordered.visit(&visit, false) {
+        if let Some(directory) = self.unordered.visit(&visit, false, self.waited_ns / self.threads) {
             self.listed += 1;
             assert!(self.unordered.listed(&directory, self.tree.get(&directory).map(Vec::as_slice)));
         }
@@ -114,6 +117,16 @@ fn large_files_cost_what_their_bytes_do() {
     files.iter().for_each(|file| program.visits(file));
     let waits = program.waited_ns / MS;
     assert!((880..900).contains(&waits), "{waits} of 1000");
+}
+
+#[test]
+fn threads_that_wait_beside_each_other_lose_the_time_once() {
+    let files = objects(10, 300, "x");
+    let mut program = Program::new(&files, MS, u64::MAX);
+    program.threads = 8;
+    files.iter().for_each(|file| program.visits(file));
+    let waits = program.waited_ns / MS;
+    assert!((1400..1700).contains(&waits), "{waits} of 3000");
 }
 
 #[test]
