@@ -39,13 +39,16 @@
 
 mod access;
 mod aside;
+mod checksum;
 mod directive;
 mod directives;
 mod disk;
 mod error;
+mod faults;
 mod flow;
 mod guest;
 mod guests;
+mod held;
 mod host;
 mod local;
 mod memory;
@@ -79,7 +82,6 @@ pub use object_store::ObjectStore;
 pub use options::Options;
 pub use part::View;
 pub use pool::{Object, Pool};
-use reqwest as _;
 pub use service::{Door, MOST_USERS, SOCKET_VARIABLE, announce, usual_socket};
 pub use source::{Answer, Entry, Fault, Sink, Source, Stamp};
 pub use statistics::Statistics;

@@ -19,7 +19,7 @@ use crate::source::{Entry, Stamp};
 use crate::statistics::Statistics;
 
 /// Raised with every change of what is sent.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 /// Bytes of a frame at most, but for the bytes of objects.
 const MOST_FRAME: usize = 16 << 20;
 /// Ranges or URLs of one request, and entries of one answer: so many URLs of the greatest length fit into a frame.
@@ -154,6 +154,7 @@ impl Words {
             E::PastEnd { url, offset, length, object_bytes } => {
                 self.byte(11).text(url).number(*offset).number(*length).number(*object_bytes)
             }
+            E::Damaged { url, why } => self.byte(12).text(url).text(why),
             other => self.byte(0).text(&other.to_string()),
         }
     }
@@ -345,6 +346,7 @@ impl<'a> Parts<'a> {
                 let (offset, length) = (self.number()?, self.number()?);
                 E::PastEnd { url, offset, length, object_bytes: self.number()? }
             }
+            12 => E::Damaged { url, why: self.text()? },
             _ => E::Host { why: url },
         })
     }
@@ -518,7 +520,7 @@ mod tests {
 
     fn errors() -> impl Strategy<Value = Error> {
         let numbers = (any::<u64>(), any::<u64>(), any::<u64>());
-        (0..12_u8, text(), text(), numbers).prop_map(|(kind, url, why, (one, two, three))| match kind {
+        (0..13_u8, text(), text(), numbers).prop_map(|(kind, url, why, (one, two, three))| match kind {
             0 => Error::Host { why },
             1 => Error::NotAUrl { url, why },
             2 => Error::UnknownScheme { url },
@@ -530,6 +532,7 @@ mod tests {
             8 => Error::Failed { url, why },
             9 => Error::Short { url, sent: one, asked: two },
             10 => Error::TimedOut { url, after: Duration::from_millis(one) },
+            12 => Error::Damaged { url, why },
             _ => Error::PastEnd { url, offset: one, length: two, object_bytes: three },
         })
     }
