@@ -86,3 +86,5 @@ pub use service::{Door, MOST_USERS, SOCKET_VARIABLE, announce, usual_socket};
 pub use source::{Answer, Entry, Fault, Sink, Source, Stamp};
 pub use statistics::Statistics;
 pub use store::Store;
+#[doc(hidden)]
+pub use wire::understand;
