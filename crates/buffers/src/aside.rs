@@ -1,6 +1,7 @@
 //! What may wait for a file system for ever, done by threads that nothing else needs.
 //!
-//! To look a file up, to open, to list and to close it waits for its file system, and one whose server is gone never answers.
+//! To look a file up, to open, to list, to read and to close it waits for its file system, and one whose server is gone never
+//! answers. (What is on a disk is read by the pool's ring: no server's mount takes a place in it.)
 //! Who asks waits no longer than the pool's time-out; the thread stays. So each place has few of them: the mounts of servers
 //! ([`SERVED`]) each have [`THREADS`], and below the other mounts each folder has, as a link in it may lead to such a server.
 //! Other places go on.
@@ -82,12 +83,12 @@ impl Aside {
         })
     }
 
-    /// Does something with what lies at a path, unless nobody waits for it any more.
-    pub(crate) async fn at<T: Send + 'static>(
+    /// Does something with what lies at a path, unless nobody waits for it any more. It begins at once.
+    pub(crate) fn at<T: Send + 'static, F: FnOnce() -> io::Result<T> + Send + 'static>(
         &self,
         path: &Path,
-        work: impl FnOnce() -> io::Result<T> + Send + 'static,
-    ) -> io::Result<T> {
+        work: F,
+    ) -> impl Future<Output = io::Result<T>> + Send + use<T, F> {
         let (told, tells) = oneshot::channel();
         let job: Job = Box::new(move || {
             if !told.is_closed() {
@@ -96,10 +97,13 @@ impl Aside {
         });
         let place = self.place(path);
         let lane = place.wrapping_add(self.next.fetch_add(1, Ordering::Relaxed) % THREADS);
-        if self.threads.push(lane, job).is_err() {
-            return Err(io::Error::other("as many files as may be wait for their file systems"));
+        let begun = self.threads.push(lane, job);
+        async move {
+            if begun.is_err() {
+                return Err(io::Error::other("as many files as may be wait for their file systems"));
+            }
+            tells.await.unwrap_or_else(|_| Err(io::Error::other("what was to be done with it has failed")))
         }
-        tells.await.unwrap_or_else(|_| Err(io::Error::other("what was to be done with it has failed")))
     }
 
     /// A number for all that waits for the same, a multiple of [`THREADS`].

@@ -89,6 +89,14 @@ pub enum Error {
         /// What the library says.
         why: String,
     },
+    /// What came is not what was stored: its checksum is another one.
+    #[error("{url}: wrong bytes came from the store: {why}")]
+    Damaged {
+        /// Which.
+        url: String,
+        /// Which of its bytes, and what is wrong with them.
+        why: String,
+    },
     /// The store sent less than was asked for.
     #[error("{url}: the store sent {sent} of {asked} bytes")]
     Short {

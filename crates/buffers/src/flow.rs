@@ -102,6 +102,8 @@ pub(crate) struct Flow {
     whole: Mean,
     ended_ns: u64,
     under_way: usize,
+    /// Requests under way besides, which have lent their places.
+    silent: usize,
 }
 
 impl Flow {
@@ -120,6 +122,7 @@ impl Flow {
             whole: Mean::default(),
             ended_ns: 0,
             under_way: 0,
+            silent: 0,
         }
     }
 
@@ -127,6 +130,26 @@ impl Flow {
     pub(crate) fn begin(&mut self, now_ns: u64, parts: usize, whole: bool) -> Ticket {
         self.under_way += 1;
         Ticket { began_ns: now_ns, parts, whole }
+    }
+
+    /// A request that is not answered does not count any more. No more than as many as may be under way: a store that is only slow is
+    /// not asked for ever more.
+    pub(crate) fn lend(&mut self) -> bool {
+        let may = self.silent < self.most && self.under_way > 0;
+        self.silent += usize::from(may);
+        self.under_way -= usize::from(may);
+        may
+    }
+
+    /// One that did not count does again.
+    pub(crate) fn take_back(&mut self) {
+        self.silent -= 1;
+        self.under_way += 1;
+    }
+
+    /// Requests under way, those that have lent their places as well.
+    pub(crate) fn all(&self) -> usize {
+        self.under_way + self.silent
     }
 
     /// A request has ended, of which `bytes` came from `first_ns` on. Gives how long the store worked on it: since it
@@ -251,6 +274,22 @@ mod tests {
         }
         let after_ns = flow.slow_after_ns().unwrap();
         assert!((70_000_000..90_000_000).contains(&after_ns), "{after_ns}");
+    }
+
+    #[test]
+    fn no_more_requests_lend_their_places_than_there_are() {
+        let mut flow = Flow::new(2);
+        let tickets: Vec<_> = (0..2).map(|_| flow.begin(0, 1, false)).collect();
+        assert!(flow.lend() && flow.lend() && !flow.lend());
+        assert_eq!((flow.under_way(), flow.all()), (0, 2));
+        flow.begin(0, 1, false);
+        assert!(!flow.lend(), "the places of as many as may be are lent");
+        assert_eq!(flow.all(), 3);
+        for ticket in tickets {
+            flow.take_back();
+            flow.end(1, ticket, None, 0);
+        }
+        assert_eq!((flow.under_way(), flow.all()), (1, 1));
     }
 
     #[test]

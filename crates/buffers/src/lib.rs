@@ -23,6 +23,8 @@
 //! 5. Retries are the store's library's, and end with the pool's time-out. A reader waits for no part longer than that, and
 //!    gets the error of the request that it waited for; the part may be asked for again. What fails ahead of its use is
 //!    told to nobody but the statistics.
+//! 6. Where a store sends a checksum of the bytes of an answer, they are kept back until all of them are there and have it
+//!    ([`Error::Damaged`] otherwise).
 //!
 //! Memory: parts in the cache or on their way never take more than the budget. On top of it come parts that were replaced
 //! while a read was copying them (32 MiB a thread at most, or half of the budget if that is less) and leases, which are
@@ -39,13 +41,16 @@
 
 mod access;
 mod aside;
+mod checksum;
 mod directive;
 mod directives;
 mod disk;
 mod error;
+mod faults;
 mod flow;
 mod guest;
 mod guests;
+mod held;
 mod host;
 mod local;
 mod memory;
@@ -79,8 +84,9 @@ pub use object_store::ObjectStore;
 pub use options::Options;
 pub use part::View;
 pub use pool::{Object, Pool};
-use reqwest as _;
 pub use service::{Door, MOST_USERS, SOCKET_VARIABLE, announce, usual_socket};
 pub use source::{Answer, Entry, Fault, Sink, Source, Stamp};
 pub use statistics::Statistics;
 pub use store::Store;
+#[doc(hidden)]
+pub use wire::understand;

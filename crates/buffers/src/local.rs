@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
 
@@ -42,6 +43,9 @@ pub(crate) struct Local {
     ring: Option<Arc<Ring>>,
     aside: Aside,
 }
+
+/// A read that has begun: its memory, and how much was read.
+type Begun = BoxFuture<'static, io::Result<(Pages, usize)>>;
 
 /// A file, open twice.
 struct File {
@@ -83,10 +87,31 @@ impl Local {
         }
     }
 
-    /// Reads a range that begins at a multiple of what direct reads ask for, and shows it from `range.start` on.
+    /// Begins to read a piece, by the ring; by a thread of its mount, where there is a server that may never answer.
+    fn begin(&self, path: &Path, file: &Opened, at: u64, mut pages: Pages, length: usize) -> Begun {
+        if let (Opened::Here(_), Some(ring)) = (file, &self.ring) {
+            let begun = ring.begin(file, Way::Read, at, length, Region::Own(pages));
+            return async move {
+                match begun.end().await? {
+                    (Region::Own(pages), read) => Ok((pages, read)),
+                    _ => Err(io::ErrorKind::InvalidInput.into()),
+                }
+            }
+            .boxed();
+        }
+        let file = file.clone();
+        let read = move || {
+            let bytes = &mut pages.bytes_mut()[..length];
+            let read = rustix::io::retry_on_intr(|| rustix::io::pread(&file, &mut *bytes, at))?;
+            Ok((pages, read))
+        };
+        self.aside.at(path, read).boxed()
+    }
+
+    /// Reads a range, from a multiple of what direct reads ask for on, and shows it from `range.start` on.
     async fn read(
         &self,
-        ring: &Ring,
+        path: &Path,
         file: &Opened,
         range: Range<u64>,
         sink: &mut Sink<'_>,
@@ -98,14 +123,13 @@ impl Local {
         let begin = |at: u64, pages: Option<Pages>| {
             let length = (end - at).min(PIECE_BYTES as u64) as usize;
             let pages = pages.unwrap_or_else(|| Pages::new(length));
-            (at, length, ring.begin(file, Way::Read, at, length, Region::Own(pages)))
+            (at, length, self.begin(path, file, at, pages, length))
         };
         let mut under_way: VecDeque<_> = places.by_ref().take(PIECES).map(|at| begin(at, None)).collect();
         let mut spare = None;
         while let Some((at, length, begun)) = under_way.pop_front() {
-            let (region, read) = begun.end().await?;
+            let (pages, read) = begun.await?;
             under_way.extend(places.next().map(|at| begin(at, spare.take())));
-            let Region::Own(pages) = region else { return Err(io::ErrorKind::InvalidInput.into()) };
             let wanted_to = (range.end - at).min(length as u64) as usize;
             if read < wanted_to {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -227,7 +251,9 @@ impl Source for Local {
             if !pinned.is_same(&found) {
                 return Err(Fault::Changed);
             }
-            let Some(ring) = &self.ring else { return self.store.get(path, pinned, range, sink).await };
+            if self.ring.is_none() && matches!(opened.cached, Opened::Here(_)) {
+                return self.store.get(path, pinned, range, sink).await;
+            }
             // The last byte goes to nobody before it is known that they are all of one state.
             let (mut sent, mut held) = (0, Vec::new());
             let all = range.end - range.start;
@@ -239,11 +265,16 @@ impl Source for Local {
                 held.extend_from_slice(bytes);
                 true
             };
-            let Some(at) = opened.read_cached(range.clone(), &mut hold) else { return Ok(()) };
+            // Of a server's mount nothing is known to be there without a wait.
+            let cached = match &opened.cached {
+                Opened::Here(_) => opened.read_cached(range.clone(), &mut hold),
+                Opened::Served(_) => Some(range.start),
+            };
+            let Some(at) = cached else { return Ok(()) };
             if at < range.end {
                 let rest = at..range.end;
                 let file = opened.direct.as_ref().unwrap_or(&opened.cached);
-                let read = self.read(ring, file, rest, &mut hold).await;
+                let read = self.read(&Path::new("/").join(path), file, rest, &mut hold).await;
                 read.map_err(|error| fault(&error))?;
             }
             let now = self.stamp(path, &opened.cached).await.map_err(|error| fault(&error))?;

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use foretell_policy::Nanos;
 use futures_util::future::{Either, select};
@@ -13,6 +14,9 @@ use crate::memory::{Buffer, Filling};
 use crate::object::{Fixed, Run};
 use crate::shared::Shared;
 use crate::source::Fault;
+
+/// A request of which nothing has come for so long lends its place to others: the store, or the mount, may never answer.
+const SILENT: Duration = Duration::from_secs(1);
 
 /// Which of two requests for the same bytes is listened to.
 const NOBODY: usize = 0;
@@ -30,6 +34,8 @@ struct Filler {
     first: Option<Nanos>,
     buffer: Option<Filling>,
     error: Option<Error>,
+    /// Its place is lent to another request.
+    is_lent: bool,
 }
 
 impl Filler {
@@ -45,7 +51,10 @@ impl Filler {
             return false;
         }
         let Some(shared) = self.shared.upgrade() else { return false };
-        self.first.get_or_insert_with(|| shared.now());
+        if self.first.is_none() {
+            self.first = Some(shared.now());
+            self.take_back(&shared);
+        }
         self.bytes += chunk.len() as u64;
         let asked = self.asked();
         while !chunk.is_empty() && self.got < self.run.parts {
@@ -66,6 +75,20 @@ impl Filler {
             }
         }
         self.got < self.run.parts
+    }
+
+    /// Nothing has come for some time, unless something has.
+    fn lend(&mut self) {
+        let Some(shared) = self.shared.upgrade().filter(|_| self.first.is_none()) else { return };
+        let mut state = shared.state();
+        self.is_lent = state.lend();
+        shared.pump(&mut state);
+    }
+
+    fn take_back(&mut self, shared: &Shared) {
+        if std::mem::take(&mut self.is_lent) {
+            shared.state().take_back();
+        }
     }
 
     fn deliver(&mut self, shared: &Arc<Shared>, buffer: Buffer) -> bool {
@@ -95,6 +118,7 @@ impl Drop for Filler {
             self.error.take().unwrap_or_else(cut_off)
         });
         if let Some(shared) = self.shared.upgrade() {
+            self.take_back(&shared);
             let mut state = shared.state();
             let now = shared.now();
             state.ended(now, &self.run, self.first, self.got, self.bytes, error.as_ref());
@@ -121,6 +145,7 @@ pub(crate) async fn serve(shared: Weak<Shared>, run: Run) {
         first: None,
         buffer: None,
         error: None,
+        is_lent: false,
     };
     let asked = filler.asked();
     let outcome = match tokio::time::timeout(options.timeout, ask(&mut filler, &fixed, asked.clone())).await {
@@ -138,15 +163,34 @@ pub(crate) async fn serve(shared: Weak<Shared>, run: Run) {
     }
 }
 
-/// Asks the store, and once more when it keeps the first byte back for longer than is usual. Who sends it first is listened
-/// to, the other one let go.
+/// Asks the store, and lets others go first as long as it is silent.
 async fn ask(filler: &mut Filler, fixed: &Fixed, range: Range<u64>) -> Result<(), Fault> {
     let shared = filler.shared.clone();
+    let filler = Mutex::new(filler);
+    let lending = async {
+        tokio::time::sleep(SILENT).await;
+        filler.lock().unwrap_or_else(PoisonError::into_inner).lend();
+        std::future::pending::<()>().await;
+    };
+    match select(pin!(ask_twice(&shared, &filler, fixed, range)), pin!(lending)).await {
+        Either::Left((outcome, _)) => outcome,
+        // It never ends.
+        Either::Right(((), asking)) => asking.await,
+    }
+}
+
+/// Asks the store, and once more when it keeps the first byte back for longer than is usual. Who sends it first is listened
+/// to, the other one let go.
+async fn ask_twice(
+    shared: &Weak<Shared>,
+    filler: &Mutex<&mut Filler>,
+    fixed: &Fixed,
+    range: Range<u64>,
+) -> Result<(), Fault> {
     let slow_after = shared.upgrade().and_then(|shared| shared.state().slow_after());
     let heard = AtomicUsize::new(NOBODY);
-    let filler = Mutex::new(filler);
     let request = |number: usize| {
-        let (heard, filler, range) = (&heard, &filler, range.clone());
+        let (heard, range) = (&heard, range.clone());
         async move {
             let mut sink = |chunk: &[u8]| {
                 let first = heard.compare_exchange(NOBODY, number, Ordering::Relaxed, Ordering::Relaxed);

@@ -20,17 +20,30 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Is this the same state of an object? By the strongest thing that both stamps have. Dates are compared in whole
-    /// seconds: listings may be more exact than the headers of an answer are.
+    /// Is this the same state of an object? By the strongest thing that both stamps have; by nothing in common, no. Dates are
+    /// compared in whole seconds: listings may be more exact than the headers of an answer are.
+    ///
+    /// A weak ETag (RFC 9110, 8.8.1) may stay when bytes change. Servers make one of a date that is too new, and later a strong one
+    /// with the same text. So where either is weak the dates have a say, too.
     #[must_use]
     pub fn is_same(&self, other: &Stamp) -> bool {
         if self.length != other.length {
             return false;
         }
+        let dates = seconds(self.modified).zip(seconds(other.modified)).map(|(one, other)| one == other);
         match (&self.etag, &other.etag, &self.version, &other.version) {
-            (Some(one), Some(other), _, _) | (_, _, Some(one), Some(other)) => one == other,
-            _ => seconds(self.modified) == seconds(other.modified),
+            (Some(one), Some(other), _, _) => match (one.strip_prefix("W/"), other.strip_prefix("W/")) {
+                (None, None) => one == other,
+                (a, b) => a.unwrap_or(one) == b.unwrap_or(other) && dates.unwrap_or(true),
+            },
+            (_, _, Some(one), Some(other)) => one == other,
+            _ => dates.unwrap_or(false),
         }
+    }
+
+    /// Does it say of which state it is?
+    pub(crate) fn says_something(&self) -> bool {
+        self.etag.is_some() || self.version.is_some() || self.modified.is_some()
     }
 }
 
@@ -58,6 +71,8 @@ pub enum Fault {
     Denied(String),
     /// Nothing was answered for so long.
     Late(Duration),
+    /// What came is not what was stored.
+    Damaged(String),
     /// What is there is no object, and never will be one as it is.
     Unfit(String),
     /// Something else, in the words of the store.
@@ -72,6 +87,7 @@ impl Fault {
             Fault::Changed => Error::Changed { url },
             Fault::Denied(why) => Error::Denied { url, why },
             Fault::Late(after) => Error::TimedOut { url, after },
+            Fault::Damaged(why) => Error::Damaged { url, why },
             Fault::Unfit(why) | Fault::Failed(why) => Error::Failed { url, why },
         }
     }
@@ -80,7 +96,8 @@ impl Fault {
 /// An answer that takes time.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
 
-/// Takes the bytes of an answer as they come, in order; `false` when no more are wanted.
+/// Takes the bytes of an answer in order; `false` when no more are wanted. Who keeps them back until they are all there shows it
+/// none when the first ones have come.
 pub type Sink<'a> = dyn FnMut(&[u8]) -> bool + Send + 'a;
 
 /// A store of objects. It retries by itself what is worth it; the pool does not.
@@ -120,5 +137,24 @@ mod tests {
         assert!(of(None, at(7015)).is_same(&of(Some("y"), at(7000))));
         assert!(!of(None, at(7015)).is_same(&of(Some("y"), at(8000))));
         assert!(!Stamp { length: 6, ..of(Some("x"), at(1)) }.is_same(&of(Some("x"), at(1))));
+        assert!(!of(None, None).is_same(&of(None, None)), "nothing says so");
+        assert!(!of(Some("x"), None).is_same(&of(None, at(1))));
+    }
+
+    #[test]
+    fn weak_etags_are_believed_together_with_the_dates() {
+        let of = |etag: &str, seconds: Option<u64>| Stamp {
+            etag: Some(etag.to_owned()),
+            modified: seconds.map(|at| UNIX_EPOCH + Duration::from_secs(at)),
+            ..Stamp::default()
+        };
+        // As Apache has it in the second of a change, and later.
+        assert!(of("W/\"x\"", Some(7)).is_same(&of("\"x\"", Some(7))));
+        assert!(!of("W/\"x\"", Some(7)).is_same(&of("\"x\"", Some(8))));
+        assert!(!of("W/\"x\"", Some(7)).is_same(&of("W/\"x\"", Some(8))));
+        assert!(!of("W/\"x\"", Some(7)).is_same(&of("W/\"y\"", Some(7))));
+        assert!(of("W/\"x\"", None).is_same(&of("W/\"x\"", Some(8))));
+        // What is strong needs no date.
+        assert!(of("\"x\"", Some(7)).is_same(&of("\"x\"", Some(8))));
     }
 }

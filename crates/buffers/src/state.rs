@@ -486,6 +486,16 @@ impl State {
         may
     }
 
+    /// A request that is not answered lets another one have its place, if it may.
+    pub(crate) fn lend(&mut self) -> bool {
+        self.flow.lend()
+    }
+
+    /// It is answered, or has ended.
+    pub(crate) fn take_back(&mut self) {
+        self.flow.take_back();
+    }
+
     /// A second request was the quicker one.
     pub(crate) fn hedge_won(&mut self) {
         self.counts.hedges_won += 1;
@@ -535,7 +545,7 @@ impl State {
             demand_fetches: counters.demand_fetches,
             prefetches: counters.prefetches,
             prefetches_wasted: counters.prefetches_wasted,
-            requests_under_way: self.flow.under_way() as u64,
+            requests_under_way: self.flow.all() as u64,
             memory_bytes: self.arena.bytes(),
             memory_peak_bytes: self.arena.peak(),
             leased_bytes: self.arena.leased_bytes(),

@@ -25,8 +25,11 @@ use object_store::{
 use url::{Position, Url};
 
 use crate::access::Access;
+use crate::checksum::{Content, Listening, Promise, asking, is_of_content};
 use crate::error::{Error, SCHEMES};
-use crate::options::Options;
+use crate::faults::{fault, list_fault, one_line};
+use crate::held::{Chunks, Held, hold, show};
+use crate::options::{Options, REQUEST_BYTES};
 use crate::source::{Answer, Entry, Fault, Sink, Source, Stamp};
 
 /// A connection that is not made by then is tried anew: the library's own default.
@@ -40,9 +43,6 @@ const CREDENTIALS: Duration = Duration::from_secs(10);
 
 /// Bytes before a range that are read past of a server that gives no ranges.
 const MOST_SKIPPED: usize = 64 << 20;
-
-/// Where Amazon's, Microsoft's and Google's machines are told their credentials.
-const METADATA: [&str; 2] = ["//169.254.169.254/", "//metadata.google.internal/"];
 
 /// An object, or a folder of them, as a URL names it.
 pub(crate) struct Place {
@@ -105,14 +105,12 @@ impl Place {
         let attempt = format!("{} ms", attempt.as_millis());
         let connect = format!("{} ms", options.timeout.min(CONNECT).as_millis());
         let longest = (options.timeout / 2).min(CREDENTIALS);
+        let brought = access.iter().flat_map(|access| &access.environment);
         // Lines that differ by the types alone.
         macro_rules! build {
-            ($builder:ident, $unsigned:expr) => {{
-                let mut builder = match access {
-                    None => $builder::from_env(),
-                    Some(_) => $builder::new(),
-                };
-                for (name, value) in access.iter().flat_map(|access| &access.environment) {
+            ($begun:expr, $environment:expr, $unsigned:expr) => {{
+                let mut builder = $begun.with_http_connector(Listening);
+                for (name, value) in $environment {
                     // As `from_env` takes them: what it does not know is somebody else's.
                     if let Ok(key) = name.to_ascii_lowercase().parse() {
                         builder = builder.with_config(key, value);
@@ -132,7 +130,7 @@ impl Place {
                     let credentials = credentials.clone();
                     async move { credentials.get_credential().await.map(drop) }.boxed()
                 };
-                let mut store = Store::new(Box::new(store));
+                let mut store = Store::remote(Box::new(store));
                 store.credentials = (!unsigned).then(|| Credentials::new(longest, Box::new(ask)));
                 return Ok(store);
             }};
@@ -140,13 +138,19 @@ impl Place {
         let store: Box<dyn ObjectStore> = match self.scheme {
             ObjectStoreScheme::Local => Box::new(LocalFileSystem::new()),
             ObjectStoreScheme::AmazonS3 => {
-                build!(AmazonS3Builder, AmazonS3ConfigKey::SkipSignature)
+                // What its environment says goes on top of what is asked for; `from_env` would be in the way of that.
+                let own = access.is_none().then(|| Access::of_this_process(Vec::new()));
+                let environment = own.iter().flat_map(|access| &access.environment).chain(brought);
+                let begun = AmazonS3Builder::new().with_client_options(asking());
+                build!(begun, environment, AmazonS3ConfigKey::SkipSignature)
             }
             ObjectStoreScheme::GoogleCloudStorage => {
-                build!(GoogleCloudStorageBuilder, GoogleConfigKey::SkipSignature)
+                let own = access.is_none().then(GoogleCloudStorageBuilder::from_env);
+                build!(own.unwrap_or_default(), brought, GoogleConfigKey::SkipSignature)
             }
             ObjectStoreScheme::MicrosoftAzure => {
-                build!(MicrosoftAzureBuilder, AzureConfigKey::SkipSignature)
+                let own = access.is_none().then(MicrosoftAzureBuilder::from_env);
+                build!(own.unwrap_or_default(), brought, AzureConfigKey::SkipSignature)
             }
             ObjectStoreScheme::Http => {
                 let mut client = ClientOptions::new()
@@ -161,10 +165,11 @@ impl Place {
                 let query = self.url.query().map(|query| format!("/?{query}")).unwrap_or_default();
                 let address = format!("{}{query}", &self.url[..Position::BeforePath]);
                 let builder = HttpBuilder::new().with_url(address).with_client_options(client);
+                let builder = builder.with_http_connector(Listening);
                 // A server that has no listings says so as often as it is asked.
                 let once = RetryConfig { max_retries: 0, ..retry.clone() };
                 let lists = builder.clone().with_retry(once).build().map_err(wrong)?;
-                let mut store = Store::new(Box::new(builder.with_retry(retry).build().map_err(wrong)?));
+                let mut store = Store::remote(Box::new(builder.with_retry(retry).build().map_err(wrong)?));
                 store.lists = Some(Box::new(lists));
                 return Ok(store);
             }
@@ -196,8 +201,12 @@ pub struct Store {
     credentials: Option<Credentials>,
     /// Who is asked for listings, if it is somebody else.
     lists: Option<Box<dyn ObjectStore>>,
+    /// It speaks HTTP.
+    is_remote: bool,
     /// It answers with whole objects, whatever range is asked for.
     is_whole: AtomicBool,
+    /// The checksums that it sends with ranges are of whole objects.
+    has_whole_checksums: AtomicBool,
 }
 
 /// Asks once for the credentials that requests are signed with, so that who has none is told so in time, and is not told
@@ -249,7 +258,92 @@ impl Store {
     /// Wraps a store.
     #[must_use]
     pub fn new(store: Box<dyn ObjectStore>) -> Store {
-        Store { store, credentials: None, lists: None, is_whole: AtomicBool::new(false) }
+        Store {
+            store,
+            credentials: None,
+            lists: None,
+            is_remote: false,
+            is_whole: AtomicBool::new(false),
+            has_whole_checksums: AtomicBool::new(false),
+        }
+    }
+
+    fn remote(store: Box<dyn ObjectStore>) -> Store {
+        Store { is_remote: true, ..Store::new(store) }
+    }
+
+    /// What it says of the state of an object.
+    fn stamp(&self, meta: ObjectMeta) -> Stamp {
+        // Some stores send empty ones.
+        let etag = meta.e_tag.filter(|etag| !etag.trim_matches('"').is_empty());
+        // Azure's listings, and some other servers, leave the quotes out, which conditions and answers have (RFC 9110, 8.8.3).
+        let is_bare = |etag: &str| self.is_remote && !etag.ends_with('"');
+        let etag = etag.map(|etag| if is_bare(&etag) { format!("\"{etag}\"") } else { etag });
+        // Nobody said when.
+        let modified = Some(SystemTime::from(meta.last_modified)).filter(|&at| at != SystemTime::UNIX_EPOCH);
+        Stamp { length: meta.size, etag, version: meta.version, modified }
+    }
+
+    /// Is a checksum one of the bytes that come with it?
+    fn is_believed(&self, promise: &Promise) -> bool {
+        let is_of_more = promise.is_partial && self.has_whole_checksums.load(Ordering::Relaxed);
+        !(promise.is_composite || is_of_more)
+    }
+
+    /// Shows bytes once all of them are there and have the checksum that they should have.
+    async fn get_checked(
+        &self,
+        store: &dyn ObjectStore,
+        at: &Path,
+        promise: &Promise,
+        range: Range<u64>,
+        chunks: Chunks,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Fault> {
+        let (mut sum, length) = (promise.begin(), range.end - range.start);
+        let Some(held) = hold(chunks, length, &mut |bytes| sum.add(bytes), sink).await? else {
+            return Ok(());
+        };
+        if let Err(why) = promise.check(sum, &range) {
+            // Some servers send the checksum of the whole object with a range, which says nothing of the range.
+            let options = GetOptions { head: true, ..GetOptions::default() };
+            let of_all = if promise.is_partial { store.get_opts(at, options).await.ok() } else { None };
+            let of_all = of_all.and_then(|answer| answer.extensions.get::<Promise>().cloned());
+            if !of_all.is_some_and(|of_all| of_all.is_that_of(promise)) {
+                return Err(Fault::Damaged(why));
+            }
+            self.has_whole_checksums.store(true, Ordering::Relaxed);
+        }
+        show(held, 0..usize::MAX, sink);
+        Ok(())
+    }
+
+    /// An object whose server says nothing of its state.
+    async fn read_whole(store: &dyn ObjectStore, at: &Path, length: u64) -> Result<Whole, Fault> {
+        if length > REQUEST_BYTES {
+            let most = REQUEST_BYTES >> 20;
+            let why =
+                format!("its server gives neither ETag nor Last-Modified, and it is longer than {most} MiB");
+            return Err(Fault::Unfit(why));
+        }
+        let answer = store.get_opts(at, GetOptions::default()).await.map_err(fault)?;
+        if answer.meta.size != length {
+            return Err(Fault::Changed);
+        }
+        let promise = answer.extensions.get::<Promise>().cloned().filter(|promise| !promise.is_composite);
+        let mut sum = promise.as_ref().map(Promise::begin);
+        let mut content = Content::new();
+        let mut add = |bytes: &[u8]| {
+            content.add(bytes);
+            if let Some(sum) = &mut sum {
+                sum.add(bytes);
+            }
+        };
+        let chunks = hold(answer.into_stream(), length, &mut add, &mut |_| true).await?.unwrap_or_default();
+        if let Some((promise, sum)) = promise.zip(sum) {
+            promise.check(sum, &(0..length)).map_err(Fault::Damaged)?;
+        }
+        Ok(Whole { chunks, tag: content.tag() })
     }
 
     /// The store, once there is what its requests are signed with.
@@ -263,7 +357,16 @@ impl Store {
 
 impl Source for Store {
     fn head<'a>(&'a self, path: &'a str) -> Answer<'a, Stamp> {
-        Box::pin(async move { self.ready().await?.head(&location(path)?).await.map(stamp).map_err(fault) })
+        Box::pin(async move {
+            let (store, at) = (self.ready().await?, location(path)?);
+            let said = self.stamp(store.head(&at).await.map_err(fault)?);
+            if said.says_something() {
+                return Ok(said);
+            }
+            // What was read once tells whether it is still that.
+            let content = Self::read_whole(store, &at, said.length).await?;
+            Ok(Stamp { etag: Some(content.tag), ..said })
+        })
     }
 
     fn get<'a>(
@@ -274,6 +377,16 @@ impl Source for Store {
         sink: &'a mut Sink<'_>,
     ) -> Answer<'a, ()> {
         Box::pin(async move {
+            let (store, at) = (self.ready().await?, location(path)?);
+            if pinned.etag.as_deref().is_some_and(is_of_content) {
+                let content = Self::read_whole(store, &at, pinned.length).await?;
+                if pinned.etag.as_ref() != Some(&content.tag) {
+                    return Err(Fault::Changed);
+                }
+                let range = range.start as usize..range.end as usize;
+                show(content.chunks, range, sink);
+                return Ok(());
+            }
             // A weak ETag never matches in a condition, and listings give dates that are more exact than conditions can
             // say: those are compared with the answer's.
             let strong = pinned.etag.clone().filter(|etag| !etag.starts_with("W/"));
@@ -283,8 +396,9 @@ impl Source for Store {
                 range,
                 ..GetOptions::default()
             };
-            let (store, at) = (self.ready().await?, location(path)?);
-            let bounded = (!self.is_whole.load(Ordering::Relaxed)).then(|| GetRange::Bounded(range.clone()));
+            // Without a range checksums are sent that are of whole objects.
+            let is_all = range == (0..pinned.length) || self.is_whole.load(Ordering::Relaxed);
+            let bounded = (!is_all).then(|| GetRange::Bounded(range.clone()));
             let answer = match store.get_opts(&at, options(bounded)).await {
                 Err(object_store::Error::NotSupported { .. }) => {
                     self.is_whole.store(true, Ordering::Relaxed);
@@ -293,27 +407,33 @@ impl Source for Store {
                 answer => answer,
             };
             let answer = answer.map_err(fault)?;
-            if !pinned.is_same(&stamp(answer.meta.clone())) {
-                return Err(Fault::Changed);
+            let said = self.stamp(answer.meta.clone());
+            if !pinned.is_same(&said) {
+                let is_mute = pinned.length == said.length && !said.says_something();
+                return Err(if is_mute { mute() } else { Fault::Changed });
             }
-            let mut before = range.start.saturating_sub(answer.range.start) as usize;
+            let before = range.start.saturating_sub(answer.range.start) as usize;
             if before > MOST_SKIPPED {
                 let most = MOST_SKIPPED >> 20;
                 let why =
                     format!("its server gives no ranges, no request can begin behind the first {most} MiB");
                 return Err(Fault::Failed(why));
             }
-            let mut left = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+            let promise = answer.extensions.get::<Promise>().cloned();
+            let promise = promise.filter(|promise| answer.range == range && self.is_believed(promise));
             let mut chunks = answer.into_stream();
+            if let Some(promise) = promise {
+                return self.get_checked(store, &at, &promise, range, chunks, sink).await;
+            }
+            let mut wanted =
+                before..before + usize::try_from(range.end - range.start).unwrap_or(usize::MAX - before);
             while let Some(chunk) = chunks.next().await {
                 let chunk = chunk.map_err(fault)?;
-                let skipped = before.min(chunk.len());
-                before -= skipped;
-                let wanted = &chunk[skipped..chunk.len().min(skipped.saturating_add(left))];
-                left -= wanted.len();
-                if !wanted.is_empty() && !sink(wanted) || left == 0 {
+                let bytes = &chunk[wanted.start.min(chunk.len())..wanted.end.min(chunk.len())];
+                if !bytes.is_empty() && !sink(bytes) || wanted.end <= chunk.len() {
                     break;
                 }
+                wanted = wanted.start.saturating_sub(chunk.len())..wanted.end - chunk.len();
             }
             Ok(())
         })
@@ -325,7 +445,7 @@ impl Source for Store {
             let store = self.ready().await?;
             let store = self.lists.as_deref().unwrap_or(store);
             let object =
-                |meta: ObjectMeta| Entry { path: meta.location.to_string(), stamp: Some(stamp(meta)) };
+                |meta: ObjectMeta| Entry { path: meta.location.to_string(), stamp: Some(self.stamp(meta)) };
             if deep {
                 let mut found = store.list(Some(&prefix)).take(most + 1);
                 let mut entries = Vec::new();
@@ -349,6 +469,18 @@ impl Source for Store {
     }
 }
 
+/// An object, and the tag of its content.
+struct Whole {
+    chunks: Held,
+    tag: String,
+}
+
+fn mute() -> Fault {
+    Fault::Failed(
+        "its answer has neither ETag nor Last-Modified, which say whether it was changed".to_owned(),
+    )
+}
+
 /// Is an object what a console makes for a folder: empty, with a slash at the end of its key, which the library leaves out?
 /// In a listing it stands right before what lies in the folder.
 fn marks_folder(entry: &Entry, next: &str) -> bool {
@@ -358,87 +490,6 @@ fn marks_folder(entry: &Entry, next: &str) -> bool {
 
 fn location(path: &str) -> Result<Path, Fault> {
     Path::parse(path).map_err(|error| Fault::Failed(error.to_string()))
-}
-
-fn stamp(meta: ObjectMeta) -> Stamp {
-    let modified = Some(SystemTime::from(meta.last_modified));
-    // Some stores send empty ones.
-    let etag = meta.e_tag.filter(|etag| !etag.trim_matches('"').is_empty());
-    Stamp { length: meta.size, etag, version: meta.version, modified }
-}
-
-fn fault(error: object_store::Error) -> Fault {
-    match error {
-        // The library takes it for a folder.
-        object_store::Error::NotFound { .. } if status(&error) == Some(405) => {
-            Fault::Failed("its server does not allow what asks for the length (HEAD)".to_owned())
-        }
-        object_store::Error::NotFound { .. } => Fault::NotFound,
-        object_store::Error::Precondition { .. } => Fault::Changed,
-        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
-            Fault::Denied(one_line(&error))
-        }
-        error => {
-            let why = one_line(&error);
-            // Without any, the library asks the machine that this one runs on.
-            if METADATA.iter().any(|host| why.contains(host)) {
-                return Fault::Denied("none were given, and this machine has none of its own".to_owned());
-            }
-            let of_files = |cause: &(dyn std::error::Error + 'static)| {
-                let error: Option<&std::io::Error> = cause.downcast_ref();
-                error.is_some_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
-            };
-            if causes(&error).any(of_files) { Fault::Denied(why) } else { Fault::Failed(why) }
-        }
-    }
-}
-
-/// The same of a listing, of which the library says no more than that it failed.
-fn list_fault(error: object_store::Error) -> Fault {
-    if !matches!(error, object_store::Error::Generic { .. }) {
-        return fault(error);
-    }
-    match status(&error) {
-        Some(401 | 403) => Fault::Denied(one_line(&error)),
-        Some(404) => Fault::NotFound,
-        // Any server that does not speak WebDAV.
-        Some(405 | 501) => Fault::Failed("its server has no listings".to_owned()),
-        _ => fault(error),
-    }
-}
-
-/// What a server's answer was, as the library names it.
-fn status(error: &object_store::Error) -> Option<u16> {
-    let text = error.to_string();
-    let (_, said) = text.split_once("non-2xx status code: ")?;
-    said.get(..3)?.parse().ok()
-}
-
-fn causes<'a>(
-    error: &'a (dyn std::error::Error + 'static),
-) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
-    std::iter::successors(error.source(), |cause| cause.source())
-}
-
-/// What the library says and the last cause of it, without the line ends of servers' answers, and not without end.
-fn one_line(error: &object_store::Error) -> String {
-    let said = cut_line(&error.to_string(), 300);
-    let cause = causes(error).last().map(|cause| cut_line(&cause.to_string(), 100));
-    match cause {
-        Some(cause) if !cause.is_empty() && !said.contains(cause.trim_end_matches(" ...")) => {
-            format!("{said}: {cause}")
-        }
-        _ => said,
-    }
-}
-
-fn cut_line(text: &str, most: usize) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ");
-    match line.char_indices().nth(most) {
-        Some((end, _)) => format!("{} ...", &line[..end]),
-        None => line,
-    }
 }
 
 #[cfg(test)]
@@ -470,40 +521,6 @@ mod tests {
             assert!(matches!(error, Error::NotAUrl { .. }) && error.to_string().contains("%23"), "{error}");
         }
         assert_eq!(parsed("s3://bucket/a%23b%3Fc").unwrap().1, "a#b?c");
-    }
-
-    #[test]
-    fn what_a_listing_fails_with_is_told_apart() {
-        let said = |status: &str| {
-            let source = format!(
-                "Error performing GET http://h/b - Server returned non-2xx status code: {status}: <x>"
-            );
-            list_fault(object_store::Error::Generic { store: "S3", source: source.into() })
-        };
-        assert_eq!(said("404 Not Found"), Fault::NotFound);
-        assert!(matches!(said("403 Forbidden"), Fault::Denied(why) if why.contains("403")));
-        assert_eq!(said("501 Not Implemented"), Fault::Failed("its server has no listings".to_owned()));
-        assert!(matches!(said("500 Error"), Fault::Failed(why) if why.contains("500 Error")));
-    }
-
-    #[test]
-    fn the_last_cause_is_told() {
-        let refused = std::io::Error::other(std::io::Error::other("connection\nrefused"));
-        let error = object_store::Error::Generic { store: "S3", source: refused.into() };
-        assert!(one_line(&error).contains("connection refused"), "{}", one_line(&error));
-        let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-        assert!(matches!(
-            fault(object_store::Error::Generic { store: "file", source: denied.into() }),
-            Fault::Denied(_)
-        ));
-    }
-
-    #[test]
-    fn who_has_no_credentials_is_told_so() {
-        let asked = "Error performing PUT http://169.254.169.254/latest/api/token in 1s - timed out";
-        let error = object_store::Error::Generic { store: "S3", source: asked.into() };
-        let Fault::Denied(why) = fault(error) else { panic!("a store that failed") };
-        assert_eq!(why, "none were given, and this machine has none of its own");
     }
 
     fn waited_for(credentials: &Credentials) -> Result<(), Fault> {

@@ -19,7 +19,7 @@ use crate::source::{Entry, Stamp};
 use crate::statistics::Statistics;
 
 /// Raised with every change of what is sent.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 /// Bytes of a frame at most, but for the bytes of objects.
 const MOST_FRAME: usize = 16 << 20;
 /// Ranges or URLs of one request, and entries of one answer: so many URLs of the greatest length fit into a frame.
@@ -154,6 +154,7 @@ impl Words {
             E::PastEnd { url, offset, length, object_bytes } => {
                 self.byte(11).text(url).number(*offset).number(*length).number(*object_bytes)
             }
+            E::Damaged { url, why } => self.byte(12).text(url).text(why),
             other => self.byte(0).text(&other.to_string()),
         }
     }
@@ -345,6 +346,7 @@ impl<'a> Parts<'a> {
                 let (offset, length) = (self.number()?, self.number()?);
                 E::PastEnd { url, offset, length, object_bytes: self.number()? }
             }
+            12 => E::Damaged { url, why: self.text()? },
             _ => E::Host { why: url },
         })
     }
@@ -453,6 +455,47 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// Takes any bytes for frames, and those for all that a frame may be: what is understood is what is understood of what is written
+/// of it. For a fuzzer.
+///
+/// # Panics
+/// When it is not.
+#[doc(hidden)]
+pub fn understand(bytes: &[u8]) {
+    let mut rest = bytes;
+    let received = std::iter::from_fn(|| receive(&mut rest).ok());
+    for frame in received.chain([bytes.to_vec()]) {
+        if let Ok(hello) = Parts(&frame).hello() {
+            let again = Words::default().hello(&hello).0.clone();
+            assert_eq!(Parts(&again).hello().ok(), Some(hello));
+        }
+        if let Ok(request) = Parts(&frame).request() {
+            let again = Words::default().request(&request).0.clone();
+            assert_eq!(Parts(&again).request().ok(), Some(request));
+        }
+        if let Ok(Err(error)) = Parts(&frame).outcome(Parts::stamp) {
+            let again = Words::default().error(&error).0.clone();
+            let came = Parts(&again).error().ok();
+            // What has no number of its own is told in words.
+            assert!(came.as_ref() == Some(&error) || matches!(came, Some(Error::Host { .. })), "{error:?}");
+        }
+        if let Ok(Ok(stamp)) = Parts(&frame).outcome(Parts::stamp) {
+            let again = Words::default().stamp(&stamp).0.clone();
+            assert_eq!(Parts(&again).stamp().ok(), Some(stamp));
+        }
+        if let Ok(Ok(entries)) = Parts(&frame).outcome(Parts::entries) {
+            assert!(entries.len() <= MOST_RANGES);
+            let again = Words::default().entries(&entries).0.clone();
+            assert_eq!(Parts(&again).entries().ok(), Some(entries));
+        }
+        if let Ok(Ok(counts)) = Parts(&frame).outcome(Parts::statistics) {
+            let again = Words::default().statistics(&counts).0.clone();
+            assert_eq!(Parts(&again).statistics().ok(), Some(counts));
+        }
+        let _ = Parts(&frame).outcome(Parts::granted);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -518,7 +561,7 @@ mod tests {
 
     fn errors() -> impl Strategy<Value = Error> {
         let numbers = (any::<u64>(), any::<u64>(), any::<u64>());
-        (0..12_u8, text(), text(), numbers).prop_map(|(kind, url, why, (one, two, three))| match kind {
+        (0..13_u8, text(), text(), numbers).prop_map(|(kind, url, why, (one, two, three))| match kind {
             0 => Error::Host { why },
             1 => Error::NotAUrl { url, why },
             2 => Error::UnknownScheme { url },
@@ -530,6 +573,7 @@ mod tests {
             8 => Error::Failed { url, why },
             9 => Error::Short { url, sent: one, asked: two },
             10 => Error::TimedOut { url, after: Duration::from_millis(one) },
+            12 => Error::Damaged { url, why },
             _ => Error::PastEnd { url, offset: one, length: two, object_bytes: three },
         })
     }
@@ -557,6 +601,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_taken_apart_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            understand(&bytes);
             let _ = Parts(&bytes).hello();
             let _ = Parts(&bytes).request();
             let _ = Parts(&bytes).error();
@@ -580,12 +625,14 @@ mod tests {
                 Words::default().byte(1).stamp(&stamp).0.clone(),
             ];
             for mut frame in frames {
+                understand(&frame);
                 for (at, byte) in &changes {
                     let at = at.index(frame.len());
                     frame[at] = *byte;
                 }
                 frame.truncate(cut.index(2 * frame.len()));
                 // Whichever it is taken for.
+                understand(&frame);
                 let _ = Parts(&frame).hello();
                 let _ = Parts(&frame).request();
                 let _ = Parts(&frame).error();
