@@ -242,3 +242,34 @@ fn gdb_stops_at_a_line_of_the_source() {
     assert!(theirs.len() >= 5, "{theirs:?}");
     assert_eq!(theirs, ours);
 }
+
+/// Also where there is no debug information, by the symbols alone.
+#[test]
+fn gdb_stops_first_in_the_programs_own_main() {
+    if !has("gdb_stops_first_in_the_programs_own_main", &["gdb", "make"]) {
+        return;
+    }
+    // The last one is compiled again in place of getting other names.
+    for flags in ["-O0 -g", "-O2 -g", "-O1", "-O0 -g -flto"] {
+        let [theirs, ours] = [false, true].map(|ours| {
+            let project = Project::new(ours);
+            project.build(&format!("make -s CFLAGS='{flags}' LDFLAGS='{flags}'"));
+            let line = "unset FORETELL_SLICE_TRACE; gdb -nx -batch -ex 'break main' -ex run -ex backtrace \
+                        -ex continue -ex 'info breakpoints' ./prog 2>/dev/null";
+            let said = String::from_utf8(project.run(line).stdout).unwrap();
+            let is_kept = |line: &&str| {
+                ["Breakpoint 1,", "#", "\tbreakpoint already hit"].iter().any(|b| line.starts_with(b))
+            };
+            // Without debug information it begins with an address.
+            let place = |line: &str| {
+                let line = line.rsplit(" in ").next().unwrap_or(line);
+                line.replace(&format!("{}/", project.folder.path().display()), "")
+            };
+            let stops: Vec<String> = said.lines().filter(is_kept).map(place).collect();
+            (stops, project.predicts("./prog"))
+        });
+        // It stops, has one frame, and was there once.
+        assert_eq!((theirs.0.len(), ours.1), (3, 20), "{flags}: {theirs:?}");
+        assert_eq!(theirs.0, ours.0, "{flags}");
+    }
+}

@@ -7,10 +7,16 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
+
+use rustix::process::geteuid;
+
+/// Group and all others may write (chmod(2)).
+const OTHERS_WRITE: u32 = 0o022;
 
 /// Bytes of the hash at the head of a file.
 const HASH_BYTES: usize = 8;
@@ -29,9 +35,16 @@ impl Store {
         Self { folder, most_bytes, written_bytes: AtomicU64::new(0) }
     }
 
-    /// What was kept, if it is whole.
+    /// What was kept, if it is whole, and this user's own: under sudo(8) the cache may be another one's, who could have put
+    /// anything into it.
     pub(crate) fn get(&self, key: u128) -> Option<Vec<u8>> {
-        let mut bytes = fs::read(self.path(key)).ok()?;
+        let mut file = fs::File::open(self.path(key)).ok()?;
+        let metadata = file.metadata().ok()?;
+        if metadata.uid() != geteuid().as_raw() || metadata.mode() & OTHERS_WRITE != 0 {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).ok()?;
         let (head, rest) = bytes.split_at_checked(HASH_BYTES)?;
         if head != hash(rest) {
             return None;
@@ -56,7 +69,7 @@ impl Store {
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        fs::create_dir_all(&self.folder)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(&hash(bytes))?;
         file.write_all(bytes)?;
@@ -124,6 +137,8 @@ pub(crate) fn key(parts: impl Hash) -> u128 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -142,6 +157,23 @@ mod tests {
         bytes[HASH_BYTES] ^= 1;
         fs::write(&path, bytes).unwrap();
         assert_eq!(store.get(7), None);
+    }
+
+    #[test]
+    fn what_others_could_have_written_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().to_owned(), 1 << 20);
+        store.put(7, b"kept");
+        let path = store.path(7);
+        for (mode, expected) in [(0o600, true), (0o644, true), (0o664, false), (0o602, false)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(store.get(7).is_some(), expected, "{mode:o}");
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        match std::os::unix::fs::chown(&path, Some(1), None) {
+            Ok(()) => assert_eq!(store.get(7), None),
+            Err(e) => println!("skipped: what_others_could_have_written_is_not_taken: chown(2): {e}"),
+        }
     }
 
     #[test]

@@ -310,17 +310,17 @@ fn from_objects(folder: &Path, flags: &[&str], sources: &[&str]) -> (String, usi
 fn what_is_compiled_already_is_not_compiled_again() {
     let folder = folder_with(&[("a.c", PROGRAM)]);
     assert_eq!(from_objects(folder.path(), &["-O2"], &["a.c"]), ("60\n".to_owned(), 20));
-    assert!(contains(&folder.path().join("prog"), "foretell_program_main"));
+    assert!(contains(&folder.path().join("prog"), "__wrap_main"));
     // Files that are opened in two places, of which each is known by its own number.
     let twice = PROGRAM
         .replace("    close(fd);", "    close(fd);\n    fd = open(argv[0], O_RDONLY);\n    close(fd);");
     let folder = folder_with(&[("a.c", &twice)]);
     assert_eq!(from_objects(folder.path(), &["-O2"], &["a.c"]), ("60\n".to_owned(), 20));
-    assert!(!contains(&folder.path().join("prog"), "foretell_program_main"));
+    assert!(!contains(&folder.path().join("prog"), "__wrap_main"));
     // What is not an object's own code until it is linked, keeps its names.
     let folder = folder_with(&[("a.c", PROGRAM)]);
     assert_eq!(from_objects(folder.path(), &["-O2", "-flto"], &["a.c"]), ("60\n".to_owned(), 20));
-    assert!(!contains(&folder.path().join("prog"), "foretell_program_main"));
+    assert!(!contains(&folder.path().join("prog"), "__wrap_main"));
 }
 
 /// What a unit defines, its slice has once more or names: variables with values and without, with a type of their own, of

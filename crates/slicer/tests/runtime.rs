@@ -7,10 +7,10 @@ mod oracle;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use oracle::{Build, difference, run, runtime_folder, sequences, succeed};
+use oracle::{Build, Once, difference, run, runtime_folder, sequences};
 
 /// Cases of both modes, and those of a process alone.
 const CASES: &[&str] = &[
@@ -67,23 +67,16 @@ const PROCESS_CASES: &[&str] = &[
 
 struct Cases {
     folder: tempfile::TempDir,
-    program: PathBuf,
+    program: &'static Path,
 }
 
 fn cases(build: Build) -> Cases {
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("cases");
-    let flags: &[&str] = match build {
-        Build::Plain => &[],
-        Build::Address => &["-fsanitize=address"],
-        Build::Thread => &["-fsanitize=thread"],
-    };
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runtime/cases.c");
-    let mut command = Command::new("cc");
-    command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-DRECORD_READAHEAD", "-pthread", "-I"]);
-    command.arg(runtime_folder()).args(flags).arg(source).arg("-o").arg(&program);
-    succeed(&mut command, "the cases compile without warnings");
-    Cases { folder, program }
+    static PROGRAMS: Once = Once::new();
+    let program = PROGRAMS.compile(build, "cases", |command| {
+        command.args(build.flags()).arg("-DRECORD_READAHEAD").arg("-I").arg(runtime_folder());
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runtime/cases.c"));
+    });
+    Cases { folder: tempfile::tempdir().unwrap(), program }
 }
 
 fn all_cases(build: Build) {
@@ -103,7 +96,7 @@ fn all_cases(build: Build) {
             fs::create_dir(&folder).unwrap();
             let args: Vec<String> = case.split(' ').map(str::to_owned).collect();
             let trace = folder.join("trace");
-            let ran = run(&cases.program, &args, &folder, None, Some((mode, &trace)));
+            let ran = run(cases.program, &args, &folder, None, Some((mode, &trace)));
             let said = String::from_utf8_lossy(&ran.stdout).into_owned();
             assert_eq!(
                 (said.as_str(), ran.code),
@@ -141,7 +134,7 @@ fn faults_of_the_program_stay_its_own() {
     use std::os::unix::process::ExitStatusExt as _;
     let cases = cases(Build::Plain);
     for mode in ["fork", "thread", "off"] {
-        let mut command = Command::new(&cases.program);
+        let mut command = Command::new(cases.program);
         command.arg("own_fault").current_dir(cases.folder.path()).env("FORETELL_SLICE", mode);
         let status = command.status().unwrap();
         assert_eq!(status.signal(), Some(11), "{mode}");
@@ -158,7 +151,7 @@ fn lives(process: &str) -> bool {
 #[test]
 fn the_slice_holds_no_pipe_and_dies_with_the_program() {
     let cases = cases(Build::Plain);
-    let mut command = Command::new(&cases.program);
+    let mut command = Command::new(cases.program);
     command.arg("prints_and_ends").current_dir(cases.folder.path()).env("FORETELL_SLICE", "fork");
     // Reads until every writer has closed.
     let output = command.output().unwrap();
@@ -172,7 +165,7 @@ fn the_slice_holds_no_pipe_and_dies_with_the_program() {
 #[test]
 fn the_slice_ends_when_the_program_becomes_another() {
     let cases = cases(Build::Plain);
-    let mut command = Command::new(&cases.program);
+    let mut command = Command::new(cases.program);
     command.arg("becomes_another").current_dir(cases.folder.path()).env("FORETELL_SLICE", "fork");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -352,6 +352,7 @@ fn link_arguments<'a>(
 ) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = runtime_objects.map(OsString::from).collect();
     arguments.extend(objects.iter().filter_map(|made| made.slice.as_ref().map(OsString::from)));
+    arguments.extend(objects.iter().any(|made| made.wraps_main).then(|| "-Wl,--wrap=main".into()));
     let from_archives = units.iter().zip(objects).filter(|(unit, _)| unit.input.is_none());
     arguments.extend(from_archives.filter_map(|(_, made)| made.program.as_ref().map(OsString::from)));
     let mut own = units.iter().zip(objects).filter(|(unit, _)| unit.input.is_some()).peekable();

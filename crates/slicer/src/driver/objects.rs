@@ -24,6 +24,8 @@ const OF_SLICES: &[&str] = &["-O1", "-g0"];
 pub(super) struct Objects {
     pub(super) program: Option<PathBuf>,
     pub(super) slice: Option<PathBuf>,
+    /// Is the linker to put what the slice has in front of `main`?
+    pub(super) wraps_main: bool,
 }
 
 /// What they are made from.
@@ -60,7 +62,7 @@ impl Making<'_> {
             Some(text) => Some(self.compiled(number, "", text, &[]).ok()?),
             None => self.as_it_was(number).ok()?,
         };
-        Some(Objects { program, slice })
+        Some(Objects { program, slice, wraps_main: false })
     }
 
     /// With the object that there is. `None` if that has not the names that are to be others.
@@ -72,11 +74,11 @@ impl Making<'_> {
             _ => return None,
         };
         let program = self.path(number, "").with_extension("o");
-        if !symbols::rename(&program, &bytes, &by_name.symbols) {
+        if !symbols::rename(&program, &bytes, &by_name.symbols, by_name.wraps_main) {
             return None;
         }
         let slice = self.compiled(number, "slice-", &by_name.slice, OF_SLICES).ok()?;
-        Some(Objects { program: Some(program), slice: Some(slice) })
+        Some(Objects { program: Some(program), slice: Some(slice), wraps_main: by_name.wraps_main })
     }
 
     fn as_one(&self, number: usize) -> Result<Objects, String> {
@@ -84,7 +86,7 @@ impl Making<'_> {
             true => Some(self.compiled(number, "", &self.translation.files[number], &[])?),
             false => self.as_it_was(number)?,
         };
-        Ok(Objects { program, slice: None })
+        Ok(Objects { program, slice: None, wraps_main: false })
     }
 
     /// The object of a unit in which nothing is new. It keeps its place in the link, but that of a member of an archive

@@ -36,10 +36,10 @@ impl<'o> Symbols<'o> {
         Some(symbols)
     }
 
-    /// What the object calls this function. `None` if it has several names for it, or none.
+    /// What the object calls this function of another one. `None` if it has several names for it, or none.
     fn of(&self, function: &str) -> Option<String> {
         if self.defined.contains(function) {
-            return (function == "main").then(|| function.to_owned());
+            return None;
         }
         // With large files, and with checks of sizes.
         let large = format!("{function}64");
@@ -54,9 +54,13 @@ impl<'o> Symbols<'o> {
     }
 }
 
-/// Gives symbols of the object at `path`, whose bytes these are, other names; `false` if it has not just these.
-pub(super) fn rename(path: &Path, object: &[u8], names: &[(String, String)]) -> bool {
+/// Gives symbols of the object at `path`, whose bytes these are, other names; `false` if it has not just these, or does not
+/// define `main` where it `is_main`.
+pub(super) fn rename(path: &Path, object: &[u8], names: &[(String, String)], is_main: bool) -> bool {
     let Some(symbols) = Symbols::read(object) else { return false };
+    if is_main && !symbols.defined.contains("main") {
+        return false;
+    }
     let found = names.iter().map(|(name, other)| Some((symbols.of(name)?, other.clone())));
     let Some(found) = found.collect::<Option<Vec<_>>>() else { return false };
     std::fs::write(path, object).is_ok() && redefine(path, &found)
@@ -94,15 +98,22 @@ mod tests {
         let bytes = std::fs::read(path("a.o")).unwrap();
         let symbols = Symbols::read(&bytes).unwrap();
         let called = ["isatty", "read", "close", "open", "main"].map(|name| symbols.of(name));
-        let expected = [Some("isatty"), Some("read64"), None, None, Some("main")];
+        let expected = [Some("isatty"), Some("read64"), None, None, None];
         assert_eq!(called.each_ref().map(Option::as_deref), expected);
         let pair = |name: &str, other: &str| (name.to_owned(), other.to_owned());
-        assert!(!rename(&path("b.o"), &bytes, &[pair("close", "x")]));
-        assert!(rename(&path("b.o"), &bytes, &[pair("main", "other_main"), pair("read", "x")]));
+        assert!(!rename(&path("b.o"), &bytes, &[pair("close", "x")], true));
+        assert!(rename(&path("b.o"), &bytes, &[pair("read", "x")], true));
         let renamed = std::fs::read(path("b.o")).unwrap();
         let symbols = Symbols::read(&renamed).unwrap();
-        assert!(symbols.defined.contains("other_main") && symbols.undefined.contains("x"));
-        assert!(!symbols.defined.contains("main") && !symbols.undefined.contains("read64"));
+        assert!(symbols.defined.contains("main") && symbols.undefined.contains("x"));
+        assert!(!symbols.undefined.contains("read64"));
+        std::fs::write(path("c.c"), "int read(int); int other(void) { return read(0); }\n").unwrap();
+        let compiled = Command::new("cc").arg("-c").arg(path("c.c")).arg("-o").arg(path("c.o")).status();
+        assert!(compiled.unwrap().success());
+        let bytes = std::fs::read(path("c.o")).unwrap();
+        let renamed =
+            [true, false].map(|is_main| rename(&path("d.o"), &bytes, &[pair("read", "x")], is_main));
+        assert_eq!(renamed, [false, true]);
     }
 
     #[test]

@@ -16,14 +16,14 @@ use crate::ast::program::Func;
 use crate::ast::{Id, Kind, bodies};
 use crate::models::{Act, Io};
 
-/// The function that `main` is called, where another one stands in its place.
-const PROGRAM_MAIN: &str = "foretell_program_main";
-
 /// How a unit comes by its hooks without being compiled again.
 #[derive(Debug, Clone)]
 pub struct ByName {
-    /// Functions that its object names or defines, and what they are called from now on.
+    /// Functions that its object names, and what they are called from now on.
     pub symbols: Vec<(String, String)>,
+    /// Does its object define `main`, and the slice what the linker is to put in front of that (`--wrap`, ld(1))? Under its
+    /// own name a debugger finds the program's `main`, and no other.
+    pub wraps_main: bool,
     /// The slice, and the functions that are called instead.
     pub slice: String,
 }
@@ -89,15 +89,15 @@ fn by_name(emission: &Emission<'_>, unit: u16, declarations: &str, slice: &str) 
     }
     let mut text = String::from(slice);
     let mut symbols = Vec::new();
-    if program.func(program.main).unit == unit {
-        symbols.push(("main".to_owned(), PROGRAM_MAIN.to_owned()));
+    let wraps_main = program.func(program.main).unit == unit;
+    if wraps_main {
         text.push_str(&main_function(emission));
     }
     for treatment in treatments.into_values() {
         text.push_str(&treatment.text);
         symbols.push((treatment.symbol, treatment.replacement));
     }
-    Some(ByName { symbols, slice: slice_alone(emission, unit, declarations, &text)? })
+    Some(ByName { symbols, wraps_main, slice: slice_alone(emission, unit, declarations, &text)? })
 }
 
 /// What of a text the front end is not given.
@@ -108,14 +108,13 @@ fn hidden(text: &str) -> String {
     text.bytes().zip(given.bytes()).map(hide).collect()
 }
 
-/// Stands in the place of `main`.
+/// What the start of the program calls in place of `main`, by the names that ld(1) has for `--wrap`.
 fn main_function(emission: &Emission<'_>) -> String {
     let start = emission.start();
     let parameters = "int argc, char **argv, char **envp";
     format!(
-        "\nint {PROGRAM_MAIN}({parameters});\nint foretell_main({parameters}) __asm__(\"main\");\n\
-         int foretell_main({parameters})\n{{\n    {start}({}, argc, argv, envp);\n    \
-         return {PROGRAM_MAIN}(argc, argv, envp);\n}}\n",
+        "\nint __real_main({parameters});\nint __wrap_main({parameters})\n{{\n    \
+         {start}({}, argc, argv, envp);\n    return __real_main(argc, argv, envp);\n}}\n",
         emission.name("main"),
     )
 }

@@ -243,7 +243,8 @@ fn enclosing_text(emission: &Emission<'_>, id: Id) -> Option<(Id, u32, u32)> {
 fn start(emission: &Emission<'_>, edits: &mut Vec<Edit>, on_the_line: bool) {
     let program = emission.known.program;
     let main = program.func(program.main);
-    let at = program.tree[main.body].begin.offset + 1;
+    let brace = program.tree[main.body].begin.offset + 1;
+    let at = if on_the_line { first_statement(emission, brace).unwrap_or(brace) } else { brace };
     let argument = |n: usize, missing: &str| match main.parameters.get(n) {
         Some(var) => program.var(*var).name.clone(),
         None => missing.to_owned(),
@@ -259,6 +260,19 @@ fn start(emission: &Emission<'_>, edits: &mut Vec<Edit>, on_the_line: bool) {
     );
     let text = if on_the_line { format!(" {} ", text.trim()) } else { text };
     edits.push((at, at, text));
+}
+
+/// Where the first statement of `main` begins: a debugger stops at the line of what is done first, and that is to be the
+/// statement's. `None` if more than lines of the preprocessor stands between it and the brace.
+fn first_statement(emission: &Emission<'_>, brace: u32) -> Option<u32> {
+    let program = emission.known.program;
+    let main = program.func(program.main);
+    let first = *program.tree.children(main.body).first()?;
+    let begin = &program.tree[first].begin;
+    let text = program.sources.text(program.units[usize::from(main.unit)].1);
+    let between = text.get(brace as usize..begin.offset as usize)?;
+    let is_free = between.lines().map(str::trim_start).all(|line| line.is_empty() || line.starts_with('#'));
+    (is_free && begin.known && !begin.in_macro && is_in_unit(emission, first)).then_some(begin.offset)
 }
 
 /// Before the function with the first edit: all headers that it needs come before it. Functions that are not edited come

@@ -28,7 +28,7 @@ pub enum Build {
 impl Build {
     pub const ALL: [Self; 3] = [Self::Plain, Self::Address, Self::Thread];
 
-    fn flags(self) -> &'static [&'static str] {
+    pub fn flags(self) -> &'static [&'static str] {
         match self {
             Self::Plain => &["-O1", "-g"],
             Self::Address => &["-O1", "-g", "-fsanitize=address"],
@@ -37,29 +37,45 @@ impl Build {
     }
 }
 
-/// The runtime, compiled once a build and test binary.
-struct Runtime {
-    folder: tempfile::TempDir,
-}
-
-fn runtime() -> &'static Runtime {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        write_runtime(folder.path()).unwrap();
-        for build in Build::ALL {
-            let mut command = Command::new("cc");
-            command.args(build.flags()).args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-c", "-o"]);
-            command.arg(folder.path().join(format!("{build:?}.o"))).arg(folder.path().join(RUNTIME_SOURCE));
-            succeed(&mut command, "the runtime compiles without warnings");
-        }
-        Runtime { folder }
+/// The folder of `foretell_slice.h`, where all is kept that the tests of one binary share. It stays below target/.
+pub fn runtime_folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME"));
+        write_runtime(&folder).unwrap();
+        folder
     })
 }
 
-/// The folder of `foretell_slice.h`.
-pub fn runtime_folder() -> &'static Path {
-    runtime().folder.path()
+/// What a test binary compiles once a build, whichever tests want it.
+pub struct Once([OnceLock<PathBuf>; Build::ALL.len()]);
+
+impl Once {
+    pub const fn new() -> Self {
+        Self([const { OnceLock::new() }; Build::ALL.len()])
+    }
+
+    /// The file `name` of this build, made by a compiler with the arguments that `arguments` adds. It is renamed to its
+    /// place: another run of the same tests may be at work there.
+    pub fn compile(&self, build: Build, name: &str, arguments: impl FnOnce(&mut Command)) -> &Path {
+        self.0[build as usize].get_or_init(|| {
+            let made = runtime_folder().join(format!("{build:?}-{name}"));
+            let unfinished = runtime_folder().join(format!("{build:?}-{}-{name}", std::process::id()));
+            let mut command = Command::new("cc");
+            command.args(["-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&unfinished);
+            arguments(&mut command);
+            succeed(&mut command, "it compiles without warnings");
+            fs::rename(unfinished, &made).unwrap();
+            made
+        })
+    }
+}
+
+fn runtime_object(build: Build) -> &'static Path {
+    static OBJECTS: Once = Once::new();
+    OBJECTS.compile(build, "runtime.o", |command| {
+        command.args(build.flags()).args(["-O2", "-c"]).arg(runtime_folder().join(RUNTIME_SOURCE));
+    })
 }
 
 /// Runs a command that must succeed.
@@ -93,7 +109,7 @@ pub fn compile(sources: &[PathBuf], flags: &[String], translated: bool, build: B
     let mut command = Command::new("cc");
     command.args(build.flags()).args(["-w", "-pthread"]).args(flags);
     if translated {
-        command.arg("-I").arg(runtime_folder()).arg(runtime_folder().join(format!("{build:?}.o")));
+        command.arg("-I").arg(runtime_folder()).arg(runtime_object(build));
     }
     command.args(sources).arg("-lm").arg("-o").arg(program);
     succeed(&mut command, "a program compiles");
