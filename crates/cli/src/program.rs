@@ -335,7 +335,11 @@ impl Program {
 
 /// Starts a process. Once it is there nothing can fail any more: a descriptor of it is sure to be had.
 fn spawn(mut command: Command, hold: Hold) -> io::Result<Program> {
-    foretell_pagecache::hand_on(&mut command);
+    match hold {
+        Hold::Told => foretell_pagecache::hand_on_all(&mut command, foretell_pagecache::librarys_ignored()),
+        // Who is held sees to the rest.
+        _ => foretell_pagecache::hand_on(&mut command),
+    }
     // As many as are needed then, and they show whether the kernel has such descriptors at all.
     let own = || pidfd_open(getpid(), PidfdFlags::empty()).map_err(io::Error::from);
     // Where they are forbidden, that is as if there were none.
@@ -482,9 +486,9 @@ pub fn exec_when_told(mut arguments: impl Iterator<Item = OsString>) -> u8 {
     }
     let mut command = Command::new(&program);
     command.args(arguments);
-    foretell_pagecache::hand_on(&mut command);
-    if let Some(ignored) = socket.to_str().and_then(|name| name.rsplit('-').next()?.parse().ok()) {
-        foretell_pagecache::ignore_librarys(ignored);
+    match socket.to_str().and_then(|name| name.rsplit('-').next()?.parse().ok()) {
+        Some(librarys) => foretell_pagecache::hand_on_all(&mut command, librarys),
+        None => foretell_pagecache::hand_on(&mut command),
     }
     let error = command.exec();
     not_run(&NotRun::executing(&program, &error))
