@@ -444,6 +444,9 @@ pub fn find(program: &OsStr) -> Result<PathBuf, NotRun> {
                 "program '{shown}' does not exist; give its path or a name from PATH"
             ))),
             Ok(_) if usable(path) => Ok(path.to_owned()),
+            Ok(found) if found.is_dir() => {
+                Err(NotRun::NotExecutable(format!("'{shown}' is a directory; give an executable file")))
+            }
             Ok(_) => Err(NotRun::NotExecutable(format!(
                 "'{shown}' cannot be executed; give an executable file (chmod +x makes one)"
             ))),
@@ -454,7 +457,10 @@ pub fn find(program: &OsStr) -> Result<PathBuf, NotRun> {
         .map(|directory| directory.join(program))
         .find(|candidate| usable(candidate))
         .ok_or_else(|| {
-            NotRun::NotFound(format!("program '{shown}' is not in PATH; give its path, as in './{shown}'"))
+            let shells = "what only a shell knows takes one, as in sh -c '…'";
+            NotRun::NotFound(format!(
+                "program '{shown}' is not in PATH; give its path, as in './{shown}' ({shells})"
+            ))
         })
 }
 
