@@ -174,6 +174,10 @@ impl Look for AsItIs {
         self.0.waiting_for(ear)
     }
 
+    fn is_being_noted(&self) -> bool {
+        self.0.is_being_noted()
+    }
+
     /// Any of its threads may be the one that sends.
     fn is_busy(&self, pid: i32) -> bool {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();

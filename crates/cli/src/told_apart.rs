@@ -6,9 +6,9 @@
 //!
 //! Whether the worker has heard it is known from its note, or earlier: a signal that waits for it has reached it. Its note then
 //! comes later, and is no note of another signal. Who signals one process after the other takes a while, so the worker has
-//! [`WAIT_NS`] to hear it as well, and more as long as the sender wants a processor: on a busy machine it may have been
-//! interrupted between the two. The sender's next signal is a new one: each note stands for one signal, or for those that the
-//! kernel has made one of. Those are what came between the first of them and its note, whoever has sent them.
+//! [`WAIT_NS`] to hear it as well, more as long as it is busy with a note, and as long as the sender wants a processor: that may
+//! have been interrupted between the two. The sender's next signal is a new one: each note stands for one signal, or for those
+//! that the kernel has made one of. Those are what came between the first of them and its note, whoever has sent them.
 //!
 //! A signal to both of us and not to the job (`pkill -f foretell`) looks like one to the group. If it is one by which the job would
 //! end, as it does nothing else on it, and the job is still there some time later, it has not heard it.
@@ -44,6 +44,9 @@ const SIGNALS: usize = 65;
 pub(crate) trait Look {
     /// Which signals have reached one of the two processes, and wait there: bit `n - 1` for signal `n`.
     fn reached(&self, ear: Ear) -> u64;
+
+    /// Has the worker begun to note something?
+    fn is_being_noted(&self) -> bool;
 
     /// Does a process want a processor?
     fn is_busy(&self, pid: i32) -> bool;
@@ -139,7 +142,9 @@ impl Apart {
                 self.waiting.push(heard);
             } else if self.is_noted(&heard, SAME_NS, u64::MAX) || self.is_made_one(&heard) {
                 // It was slow in coming.
-            } else if age_ns < BUSY_NS && look.is_busy(heard.sender) {
+            } else if (age_ns < BUSY_NS && look.is_busy(heard.sender))
+                || (age_ns < SAME_NS && look.is_being_noted())
+            {
                 self.waiting.push(heard);
             } else {
                 passed_on.push(heard.signal);
@@ -226,6 +231,7 @@ mod tests {
     struct Known {
         at_worker: u64,
         at_keeper: u64,
+        is_being_noted: bool,
         busy: Option<i32>,
         would_end: bool,
     }
@@ -233,6 +239,10 @@ mod tests {
     impl Look for Known {
         fn reached(&self, ear: Ear) -> u64 {
             if ear == Ear::Worker { self.at_worker } else { self.at_keeper }
+        }
+
+        fn is_being_noted(&self) -> bool {
+            self.is_being_noted
         }
 
         fn is_busy(&self, pid: i32) -> bool {
@@ -288,6 +298,20 @@ mod tests {
         apart.heard(from(1, TERM, 6_000), false);
         assert_eq!(apart.decide(from(0, 0, 6_100).at_ns, JOB, &busy), NONE);
         assert_eq!(apart.decide(from(0, 0, 6_200).at_ns, JOB, &busy), [TERM]);
+    }
+
+    #[test]
+    fn a_note_that_was_begun_is_waited_for() {
+        let mut apart = Apart::new();
+        let begun = Known { is_being_noted: true, ..Known::default() };
+        apart.heard(from(1, TERM, 0), false);
+        assert_eq!(apart.decide(from(0, 0, 500).at_ns, JOB, &begun), NONE);
+        apart.noted(from(1, TERM, 520));
+        assert_eq!(apart.decide(from(0, 0, 520).at_ns, JOB, &begun), NONE);
+        // Not for ever, and it may be of another one.
+        apart.heard(from(1, TERM, 6_000), false);
+        assert_eq!(apart.decide(from(0, 0, 6_500).at_ns, JOB, &begun), NONE);
+        assert_eq!(apart.decide(from(0, 0, 7_000).at_ns, JOB, &begun), [TERM]);
     }
 
     #[test]

@@ -85,7 +85,7 @@ extern "C" fn look() {
 /// [unblocks](hearing::unblock) them, and a program is to find them blocked.
 #[must_use]
 pub fn blocked(signals: &[i32]) -> Vec<i32> {
-    let blocked = BLOCKED.load(Relaxed);
+    let blocked = blocked_set();
     let is_blocked = |signal: &i32| {
         u32::try_from(signal - 1)
             .ok()
@@ -93,6 +93,11 @@ pub fn blocked(signals: &[i32]) -> Vec<i32> {
             .is_some_and(|rest| rest & 1 != 0)
     };
     signals.iter().copied().filter(is_blocked).collect()
+}
+
+/// All of them: bit `n - 1` for signal `n`.
+pub(crate) fn blocked_set() -> u64 {
+    BLOCKED.load(Relaxed)
 }
 
 /// What was closed when this process began is closed in the programs that it starts.
