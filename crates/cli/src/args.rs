@@ -128,6 +128,17 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// A paragraph is one line, which is broken where the terminal ends.
+    #[test]
+    fn what_help_says_at_its_end_is_broken_only_behind_sentences() {
+        for command in Cli::command().get_subcommands() {
+            let said = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let text = said.split("Examples:").next().unwrap_or_default();
+            let lines = text.lines().filter(|line| !line.is_empty());
+            lines.for_each(|line| assert!(line.ends_with('.'), "{}: {line}", command.get_name()));
+        }
+    }
+
     #[test]
     fn wrong_command_lines_are_told_in_one_line() {
         let says = |args: &[&str]| one_line(&Cli::try_parse_from(args).unwrap_err());

@@ -87,6 +87,8 @@ impl Partner {
             Partner::Own(host, _) => {
                 host.begin(job.pid(), managers, casting).map_err(|(code, text)| match code {
                     ErrorCode::Internal => NotStarted::Unable(text),
+                    // One that is held is there, whatever could be found out about it.
+                    ErrorCode::Process if matches!(job, Job::Program(_)) => NotStarted::Unable(text),
                     _ => NotStarted::Wrong(anyhow::anyhow!(text)),
                 })?
             }

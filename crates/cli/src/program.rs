@@ -335,7 +335,11 @@ impl Program {
 
 /// Starts a process. Once it is there nothing can fail any more: a descriptor of it is sure to be had.
 fn spawn(mut command: Command, hold: Hold) -> io::Result<Program> {
-    foretell_pagecache::hand_on(&mut command);
+    match hold {
+        Hold::Told => foretell_pagecache::hand_on_all(&mut command, foretell_pagecache::librarys_ignored()),
+        // Who is held sees to the rest.
+        _ => foretell_pagecache::hand_on(&mut command),
+    }
     // As many as are needed then, and they show whether the kernel has such descriptors at all.
     let own = || pidfd_open(getpid(), PidfdFlags::empty()).map_err(io::Error::from);
     // Where they are forbidden, that is as if there were none.
@@ -440,6 +444,9 @@ pub fn find(program: &OsStr) -> Result<PathBuf, NotRun> {
                 "program '{shown}' does not exist; give its path or a name from PATH"
             ))),
             Ok(_) if usable(path) => Ok(path.to_owned()),
+            Ok(found) if found.is_dir() => {
+                Err(NotRun::NotExecutable(format!("'{shown}' is a directory; give an executable file")))
+            }
             Ok(_) => Err(NotRun::NotExecutable(format!(
                 "'{shown}' cannot be executed; give an executable file (chmod +x makes one)"
             ))),
@@ -450,7 +457,10 @@ pub fn find(program: &OsStr) -> Result<PathBuf, NotRun> {
         .map(|directory| directory.join(program))
         .find(|candidate| usable(candidate))
         .ok_or_else(|| {
-            NotRun::NotFound(format!("program '{shown}' is not in PATH; give its path, as in './{shown}'"))
+            let shells = "what only a shell knows takes one, as in sh -c '…'";
+            NotRun::NotFound(format!(
+                "program '{shown}' is not in PATH; give its path, as in './{shown}' ({shells})"
+            ))
         })
 }
 
@@ -482,9 +492,9 @@ pub fn exec_when_told(mut arguments: impl Iterator<Item = OsString>) -> u8 {
     }
     let mut command = Command::new(&program);
     command.args(arguments);
-    foretell_pagecache::hand_on(&mut command);
-    if let Some(ignored) = socket.to_str().and_then(|name| name.rsplit('-').next()?.parse().ok()) {
-        foretell_pagecache::ignore_librarys(ignored);
+    match socket.to_str().and_then(|name| name.rsplit('-').next()?.parse().ok()) {
+        Some(librarys) => foretell_pagecache::hand_on_all(&mut command, librarys),
+        None => foretell_pagecache::hand_on(&mut command),
     }
     let error = command.exec();
     not_run(&NotRun::executing(&program, &error))

@@ -174,6 +174,10 @@ impl Look for AsItIs {
         self.0.waiting_for(ear)
     }
 
+    fn is_being_noted(&self) -> bool {
+        self.0.is_being_noted()
+    }
+
     /// Any of its threads may be the one that sends.
     fn is_busy(&self, pid: i32) -> bool {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -210,7 +214,11 @@ fn take_in(apart: &mut Apart, heard: Heard, hearing: Hearing, target: &mut Targe
     // The worker says it before the job can hear anything, and the keeper comes to know who it is some time later.
     let is_later = matches!(target, Target::Later(_)) && !hearing.has_begun(heard.at_ns);
     let is_for_it = if heard.is_sent() && hearing.has_begun(heard.at_ns) {
-        let ends = matches!(target, Target::Program(_, job) if would_end(*job, heard.signal));
+        let ends = match target {
+            Target::Program(_, job) => would_end(*job, heard.signal),
+            // It has just begun, and does not do anything special yet.
+            Target::Later(_) => true,
+        };
         apart.heard(heard, ends).is_some()
     } else if heard.is_sent() {
         // A program that has not begun has heard nothing, or has ended of it; and one that the keeper has started has no worker.

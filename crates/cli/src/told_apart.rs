@@ -6,9 +6,9 @@
 //!
 //! Whether the worker has heard it is known from its note, or earlier: a signal that waits for it has reached it. Its note then
 //! comes later, and is no note of another signal. Who signals one process after the other takes a while, so the worker has
-//! [`WAIT_NS`] to hear it as well, and more as long as the sender wants a processor: on a busy machine it may have been
-//! interrupted between the two. The sender's next signal is a new one: each note stands for one signal, or for those that the
-//! kernel has made one of.
+//! [`WAIT_NS`] to hear it as well, more as long as it is busy with a note, and as long as the sender wants a processor: that may
+//! have been interrupted between the two. The sender's next signal is a new one: each note stands for one signal, or for those
+//! that the kernel has made one of. Those are what came between the first of them and its note, whoever has sent them.
 //!
 //! A signal to both of us and not to the job (`pkill -f foretell`) looks like one to the group. If it is one by which the job would
 //! end, as it does nothing else on it, and the job is still there some time later, it has not heard it.
@@ -45,6 +45,9 @@ pub(crate) trait Look {
     /// Which signals have reached one of the two processes, and wait there: bit `n - 1` for signal `n`.
     fn reached(&self, ear: Ear) -> u64;
 
+    /// Has the worker begun to note something?
+    fn is_being_noted(&self) -> bool;
+
     /// Does a process want a processor?
     fn is_busy(&self, pid: i32) -> bool;
 
@@ -65,6 +68,8 @@ pub(crate) struct Apart {
     ends: Vec<(i32, u64)>,
     /// When the keeper has heard each kind last.
     last_ns: [u64; SIGNALS],
+    /// From when to when the last note of each kind stands for what the keeper has heard of it.
+    noted_ns: [(u64, u64); SIGNALS],
 }
 
 impl Apart {
@@ -75,6 +80,7 @@ impl Apart {
             owed: Vec::new(),
             ends: Vec::new(),
             last_ns: [0; SIGNALS],
+            noted_ns: [(0, 0); SIGNALS],
         }
     }
 
@@ -105,6 +111,7 @@ impl Apart {
         let is_queued = note.signal >= FIRST_OF_QUEUED;
         let is_of_it = |owed: &Heard| owed.signal == note.signal && owed.at_ns <= note.at_ns;
         if let Some(place) = self.owed.iter().position(is_of_it) {
+            self.stands_for(note.signal, self.owed[place].at_ns, note.at_ns);
             // The kernel makes one of those of a kind that wait.
             if is_queued {
                 self.owed.remove(place);
@@ -116,12 +123,14 @@ impl Apart {
         }
     }
 
-    /// Which signals are passed on now. `job` is its process.
+    /// Which signals are passed on now. `job` is its process, or zero when that is not known yet.
     pub(crate) fn decide(&mut self, now_ns: u64, job: i32, look: &impl Look) -> Vec<i32> {
         let mut passed_on = Vec::new();
         let waiting = std::mem::take(&mut self.waiting);
-        let mut waiting: Vec<Heard> =
-            waiting.into_iter().filter(|heard| !self.is_noted(heard, NEAR_NS, NEAR_NS)).collect();
+        let mut waiting: Vec<Heard> = waiting
+            .into_iter()
+            .filter(|heard| !self.is_noted(heard, NEAR_NS, NEAR_NS) && !self.is_made_one(heard))
+            .collect();
         let at_worker = if waiting.is_empty() { 0 } else { look.reached(Ear::Worker) };
         let bit = |signal: i32| 1_u64 << (signal - 1).clamp(0, 63);
         self.owed.extend(waiting.extract_if(.., |heard| at_worker & bit(heard.signal) != 0));
@@ -131,9 +140,11 @@ impl Apart {
             let age_ns = now_ns.saturating_sub(heard.at_ns);
             if age_ns < WAIT_NS {
                 self.waiting.push(heard);
-            } else if self.is_noted(&heard, SAME_NS, u64::MAX) {
+            } else if self.is_noted(&heard, SAME_NS, u64::MAX) || self.is_made_one(&heard) {
                 // It was slow in coming.
-            } else if age_ns < BUSY_NS && look.is_busy(heard.sender) {
+            } else if (age_ns < BUSY_NS && look.is_busy(heard.sender))
+                || (age_ns < SAME_NS && look.is_being_noted())
+            {
                 self.waiting.push(heard);
             } else {
                 passed_on.push(heard.signal);
@@ -154,7 +165,7 @@ impl Apart {
         // Sent to the worker alone: for a process that the job signals by the name of its parent nobody here stands.
         let alone = alone.filter(|note| note.sender != job && is_other(note));
         passed_on.extend(alone.map(|note| note.signal));
-        let lives_on = self.ends.extract_if(.., |(_, due_ns)| *due_ns <= now_ns);
+        let lives_on = self.ends.extract_if(.., |(_, due_ns)| *due_ns <= now_ns && job != 0);
         passed_on.extend(lives_on.map(|(signal, _)| signal).filter(|signal| look.would_end(job, *signal)));
         passed_on
     }
@@ -165,7 +176,7 @@ impl Apart {
         let waiting = self.waiting.iter().map(|heard| heard.at_ns.saturating_add(WAIT_NS).max(soon_ns));
         let notes = self.notes.iter().map(|note| note.at_ns.saturating_add(BEFORE_NS));
         // What waits here rings when it is heard.
-        let ends = self.ends.iter().map(|(_, due_ns)| *due_ns);
+        let ends = self.ends.iter().map(|(_, due_ns)| (*due_ns).max(soon_ns));
         waiting.chain(notes.filter(|due| *due > now_ns)).chain(ends).min()
     }
 
@@ -180,9 +191,24 @@ impl Apart {
         let places = self.notes.iter().enumerate();
         let nearest = places.filter_map(|(place, note)| Some((apart(note)?, place))).min();
         nearest.is_some_and(|(_, place)| {
-            self.notes.remove(place);
+            let note = self.notes.remove(place);
+            self.stands_for(note.signal, heard.at_ns, note.at_ns);
             true
         })
+    }
+
+    /// A note of the worker's stands for what the keeper has heard of a kind in this time: of those that wait the kernel makes one.
+    fn stands_for(&mut self, signal: i32, from_ns: u64, to_ns: u64) {
+        let place = usize::try_from(signal).ok().filter(|_| signal < FIRST_OF_QUEUED);
+        if let Some(noted) = place.and_then(|signal| self.noted_ns.get_mut(signal)) {
+            *noted = (from_ns, to_ns);
+        }
+    }
+
+    /// Did it wait for the worker together with another one, when that was noted?
+    fn is_made_one(&self, heard: &Heard) -> bool {
+        let noted = usize::try_from(heard.signal).ok().and_then(|signal| self.noted_ns.get(signal));
+        noted.is_some_and(|(from_ns, to_ns)| (*from_ns..*to_ns).contains(&heard.at_ns))
     }
 }
 
@@ -205,6 +231,7 @@ mod tests {
     struct Known {
         at_worker: u64,
         at_keeper: u64,
+        is_being_noted: bool,
         busy: Option<i32>,
         would_end: bool,
     }
@@ -212,6 +239,10 @@ mod tests {
     impl Look for Known {
         fn reached(&self, ear: Ear) -> u64 {
             if ear == Ear::Worker { self.at_worker } else { self.at_keeper }
+        }
+
+        fn is_being_noted(&self) -> bool {
+            self.is_being_noted
         }
 
         fn is_busy(&self, pid: i32) -> bool {
@@ -270,6 +301,20 @@ mod tests {
     }
 
     #[test]
+    fn a_note_that_was_begun_is_waited_for() {
+        let mut apart = Apart::new();
+        let begun = Known { is_being_noted: true, ..Known::default() };
+        apart.heard(from(1, TERM, 0), false);
+        assert_eq!(apart.decide(from(0, 0, 500).at_ns, JOB, &begun), NONE);
+        apart.noted(from(1, TERM, 520));
+        assert_eq!(apart.decide(from(0, 0, 520).at_ns, JOB, &begun), NONE);
+        // Not for ever, and it may be of another one.
+        apart.heard(from(1, TERM, 6_000), false);
+        assert_eq!(apart.decide(from(0, 0, 6_500).at_ns, JOB, &begun), NONE);
+        assert_eq!(apart.decide(from(0, 0, 7_000).at_ns, JOB, &begun), [TERM]);
+    }
+
+    #[test]
     fn what_the_keeper_alone_has_heard_is_passed_on_once() {
         let mut apart = Apart::new();
         apart.noted(from(2, TERM, 0));
@@ -313,6 +358,29 @@ mod tests {
         apart.heard(from(1, TERM, 1_501), false);
         assert_eq!(at(&mut apart, 1_501, 0), NONE);
         assert_eq!(at(&mut apart, 1_530, 0), [TERM], "the note was of the first ones");
+    }
+
+    /// A worker that had no processor when the second one came.
+    #[test]
+    fn of_what_came_before_the_note_of_the_first_the_kernel_has_made_one() {
+        for note_ms in [2, 5, 60] {
+            let mut apart = Apart::new();
+            apart.heard(from(1, TERM, 0), false);
+            apart.heard(from(2, TERM, 1), false);
+            apart.noted(from(1, TERM, note_ms));
+            assert_eq!(at(&mut apart, note_ms + 1, 0), NONE);
+            // This one is new.
+            apart.heard(from(2, TERM, note_ms + 2), false);
+            assert_eq!(at(&mut apart, note_ms + 30, 0), [TERM], "{note_ms}");
+            assert_eq!(at(&mut apart, 5_000, 0), NONE);
+        }
+        // It was known to wait there before the second one came.
+        let mut apart = Apart::new();
+        apart.heard(from(1, TERM, 0), false);
+        assert_eq!(at(&mut apart, 0, 1 << (TERM - 1)), NONE);
+        apart.noted(from(1, TERM, 5));
+        apart.heard(from(2, TERM, 1), false);
+        assert_eq!(at(&mut apart, 30, 0), NONE);
     }
 
     #[test]
@@ -359,6 +427,19 @@ mod tests {
             assert_eq!(apart.decide(from(0, 0, 500).at_ns, JOB, look), NONE);
             assert_eq!(apart.due_ns(0), None);
         }
+    }
+
+    /// It has begun, and nobody has said yet who it is.
+    #[test]
+    fn what_a_job_would_have_ended_of_waits_until_it_is_known() {
+        let is_there = Known { would_end: true, ..Known::default() };
+        let mut apart = Apart::new();
+        apart.heard(from(1, TERM, 0), true);
+        apart.noted(from(1, TERM, 0));
+        let late = from(0, 0, 300).at_ns;
+        assert_eq!(apart.decide(late, 0, &is_there), NONE);
+        assert_eq!(apart.due_ns(late), Some(late + LOOK_NS));
+        assert_eq!(apart.decide(late, JOB, &is_there), [TERM]);
     }
 
     #[test]

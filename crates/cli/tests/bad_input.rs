@@ -101,7 +101,9 @@ fn programs() {
     for (program, says, code) in [
         ("no-such-program-anywhere", "is not in PATH", 127),
         ("/no/such/program", "does not exist", 127),
+        ("ls -l", "sh -c", 127),
         (text.as_str(), "cannot be executed", 126),
+        ("/", "is a directory", 126),
         ("", "is empty", 127),
     ] {
         let ended = foretell(["run", "--rule", &rule, "--", program]);

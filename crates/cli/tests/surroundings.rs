@@ -5,54 +5,32 @@
 mod harness;
 
 use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use harness::{Ended, FORETELL, Tree};
+use harness::Ended;
+use harness::ways::Ways;
 
-const WAYS: [&str; 4] = ["run", "rule", "first", "steer"];
+const WAYS: [&str; 5] = ["run", "rule", "first", "alone", "steer"];
 
 struct Stage {
-    tree: Tree,
+    ways: Ways,
     sees: String,
 }
 
 impl Stage {
     /// `None`, with a word, where there is no C compiler.
     fn new(test: &str) -> Option<Stage> {
-        let tree = Tree::new(&[("data", 100_000)]);
-        let sees = tree.file("sees").display().to_string();
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/sees.c");
-        let compiled = Command::new("cc").args(["-O1", "-o", &sees, source]).status();
-        if !compiled.is_ok_and(|status| status.success()) {
-            println!("skipped: {test}: there is no C compiler");
-            return None;
-        }
-        let stage = Stage { tree, sees };
-        let data = stage.tree.file("data").display().to_string();
-        let learnt = stage.ran("watch", "exec \"$@\"", &["cat", &data]);
-        assert_eq!(learnt.code, Some(0), "{}", learnt.stderr);
-        Some(stage)
+        let ways = Ways::new();
+        let sees = ways.compiled("sees", test)?;
+        Some(Stage { ways, sees })
     }
 
     /// What a shell does with `"$@"`, which is a job with foretell before it in one of the ways, or the job alone.
     fn ran(&self, way: &str, script: &str, job: &[&str]) -> Ended {
-        let text = |name: &str| self.tree.file(name).display().to_string();
-        let (state, fresh, rule) = (text("state"), text("fresh"), self.tree.rule("mru"));
-        let words: &[&str] = match way {
-            "plain" => &[],
-            "run" => &[FORETELL, "run", "--quiet", "--"],
-            "rule" => &[FORETELL, "run", "--quiet", "--no-service", "--budget", "1M", "--rule", &rule, "--"],
-            "first" => &[FORETELL, "learn", "--quiet", "--name", "job", "--state", &fresh, "--"],
-            how => &[FORETELL, "learn", "--quiet", "--name", "job", "--state", &state, "--as", how, "--"],
-        };
-        if way == "first" {
-            let _ = std::fs::remove_dir_all(&fresh);
-        }
-        let mut shell = Command::new("env");
-        // No other foretell of this machine's has a part in it.
-        shell.env("FORETELL_SOCKET", "/nonexistent/foretelld.sock").env("FORETELL_HOSTS", text("hosts"));
-        shell.args(["--default-signal", "bash", "-c", script, "bash"]).args(words).args(job);
-        shell.stdin(Stdio::null()).output().unwrap().into()
+        // Who starts the tests, and the library that starts this, have signals ignored.
+        let mut starter = Command::new(&self.sees);
+        starter.args(["as-a-shell-does", "bash"]);
+        self.ways.shell_by(starter, way, script, job)
     }
 
     /// The job sees the same in all ways, when a shell has run `script`, which begins it.

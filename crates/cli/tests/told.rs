@@ -11,7 +11,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use foretell_cgroup::{Controller, MemoryGroup, Place};
-use harness::{FORETELL, Tree, wait_until};
+use harness::wait_until;
+use harness::ways::Ways;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 const HUP: i32 = 1;
@@ -22,71 +23,30 @@ const TERM: i32 = 15;
 const SETTLED: Duration = Duration::from_millis(250);
 const WAYS: [&str; 4] = ["run", "rule", "first", "steer"];
 
-/// A job, and what is known of it.
+/// A job that counts the signals that it gets.
 struct Stage {
-    tree: Tree,
+    ways: Ways,
     counts: String,
 }
 
 impl Stage {
     /// `None`, with a word, where there is no C compiler.
     fn new(test: &str) -> Option<Stage> {
-        let tree = Tree::new(&[("data", 100_000)]);
-        let counts = tree.file("counts").display().to_string();
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/counts.c");
-        let compiled = Command::new("cc").args(["-O1", "-o", &counts, source]).status();
-        if !compiled.is_ok_and(|status| status.success()) {
-            println!("skipped: {test}: there is no C compiler");
-            return None;
-        }
-        let stage = Stage { tree, counts };
-        let data = stage.text("data");
-        let words = stage.words("watch", &["cat", &data]);
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null());
-        assert!(stage.alone(&mut command).status().unwrap().success());
-        Some(stage)
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.tree.file(name).display().to_string()
-    }
-
-    /// No other foretell of this machine's has a part in it.
-    fn alone<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        let nowhere = "/nonexistent/foretelld.sock";
-        command.env("FORETELL_SOCKET", nowhere).env("FORETELL_HOSTS", self.text("hosts"))
-    }
-
-    /// The command, in one of the ways, before a job.
-    fn words(&self, way: &str, job: &[&str]) -> Vec<String> {
-        let (state, fresh, rule) = (self.text("state"), self.text("fresh"), self.tree.rule("mru"));
-        let words: &[&str] = match way {
-            "run" => &["run", "--quiet"],
-            "rule" => &["run", "--quiet", "--no-service", "--budget", "1M", "--rule", &rule],
-            "first" => &["learn", "--quiet", "--name", "job", "--state", &fresh],
-            how => &["learn", "--quiet", "--name", "job", "--state", &state, "--as", how],
-        };
-        if way == "first" {
-            let _ = std::fs::remove_dir_all(&fresh);
-        }
-        let words = [FORETELL].iter().chain(words).chain(&["--"]).chain(job);
-        words.map(|word| (*word).to_owned()).collect()
+        let ways = Ways::new();
+        let counts = ways.compiled("counts", test)?;
+        Some(Stage { ways, counts })
     }
 
     /// A job that counts, as the leader of a process group, behind `before`; returns when it has begun.
     fn counting(&self, way: &str, before: &[&str]) -> Counting {
-        let log = self.tree.file("log");
+        let log = self.ways.tree.file("log");
         let _ = std::fs::remove_file(&log);
-        let job = [self.counts.as_str(), "count", &self.text("log")];
+        let job = [self.counts.as_str(), "count", &self.ways.text("log")];
         // Whoever has started the tests may have had signals ignored.
         let mut command = Command::new("env");
         command.arg("--default-signal").args(before);
-        match way {
-            "plain" => command.args(job),
-            way => command.args(self.words(way, &job)),
-        };
-        let child = self.alone(command.stdin(Stdio::piped()).process_group(0)).spawn().unwrap();
+        command.args(self.ways.words(way, &job));
+        let child = self.ways.alone(command.stdin(Stdio::piped()).process_group(0)).spawn().unwrap();
         let counting = Counting { child, log };
         wait_until("the job has begun", || counting.log().starts_with("begun\n"));
         counting
@@ -253,11 +213,11 @@ fn a_job_that_ends_of_a_signal_is_ended_by_one_that_only_we_have_heard() {
     let test = "a_job_that_ends_of_a_signal_is_ended_by_one_that_only_we_have_heard";
     let Some(stage) = Stage::new(test) else { return };
     for way in WAYS {
-        let words = stage.words(way, &["sleep", "60"]);
+        let words = stage.ways.words(way, &["sleep", "60"]);
         let mut command = Command::new("env");
         command.arg("--default-signal").args(&words).stdin(Stdio::piped()).process_group(0);
-        let child = stage.alone(&mut command).spawn().unwrap();
-        let mut job = Counting { child, log: stage.tree.file("none") };
+        let child = stage.ways.alone(&mut command).spawn().unwrap();
+        let mut job = Counting { child, log: stage.ways.tree.file("none") };
         let name = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let has_begun = || job.processes().iter().any(|pid| name(pid).trim_end() == "sleep");
         wait_until("the job has begun", has_begun);
@@ -327,8 +287,8 @@ fn a_timer_that_was_set_before_is_the_jobs() {
                 let mut command = Command::new("env");
                 command
                     .args(["--default-signal", timer[0], "alarm", "2000"])
-                    .args(stage.words(way, &["sleep", "60"]));
-                let ended = stage.alone(command.stdin(Stdio::null())).status().unwrap();
+                    .args(stage.ways.words(way, &["sleep", "60"]));
+                let ended = stage.ways.alone(command.stdin(Stdio::null())).status().unwrap();
                 assert_eq!(ended.signal(), Some(ALRM), "{way}");
             });
         }
@@ -347,17 +307,17 @@ fn that_the_terminal_is_gone_is_told_to_the_job() {
         unlockpt(&terminal).unwrap();
         let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
         let side = std::fs::File::options().read(true).write(true).open(name).unwrap();
-        let log = stage.tree.file("log");
+        let log = stage.ways.tree.file("log");
         let _ = std::fs::remove_file(&log);
         // Not the terminal's, which ends with it.
-        let input = stage.text("input");
+        let input = stage.ways.text("input");
         let _ = std::fs::remove_file(&input);
         assert!(Command::new("mkfifo").arg(&input).status().unwrap().success());
         let mut command = Command::new("env");
         command.args(["--default-signal", "setsid", "--ctty", "sh", "-c", "exec \"$@\" < \"$0\"", &input]);
-        command.args(stage.words(way, &[&stage.counts, "count", &stage.text("log")]));
+        command.args(stage.ways.words(way, &[&stage.counts, "count", &stage.ways.text("log")]));
         command.stdin(side.try_clone().unwrap()).stdout(side.try_clone().unwrap()).stderr(side);
-        let child = stage.alone(&mut command).spawn().unwrap();
+        let child = stage.ways.alone(&mut command).spawn().unwrap();
         drop(command);
         let input = std::fs::File::options().write(true).open(&input).unwrap();
         let mut job = Counting { child, log };

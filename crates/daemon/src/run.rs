@@ -228,7 +228,7 @@ impl Run {
         let session = plane.add_session(spec).map_err(|error| {
             use foretell_pagecache::SessionError as E;
             let code = match &error {
-                E::Observe { .. } => ErrorCode::Internal,
+                E::Observe { .. } | E::Unreadable { .. } => ErrorCode::Internal,
                 E::NoProcess { .. } | E::AlreadyManaged { .. } => ErrorCode::Process,
                 E::TooMany { .. } => ErrorCode::Sessions,
                 _ => ErrorCode::BadSpecification,

@@ -111,7 +111,8 @@ impl Store {
         Some(state.join("foretell"))
     }
 
-    /// The names of the jobs that are known, in order; 4,096 at most.
+    /// The names of the jobs of which something is known, in order; 4,096 at most. A program that could not be executed leaves
+    /// none.
     ///
     /// # Errors
     /// When the directory cannot be read. One that does not exist holds no job.
@@ -121,7 +122,11 @@ impl Store {
             other => other.map_err(system(&self.jobs))?,
         };
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let mut names: Vec<String> = names.filter(|name| is_name(name)).take(JOBS).collect();
+        let is_there = |path: PathBuf| fs::exists(path).unwrap_or(true);
+        let is_known = |name: &String| {
+            self.at(name).is_ok_and(|job| is_there(job.recording()) || is_there(job.nights_file()))
+        };
+        let mut names: Vec<String> = names.filter(is_known).take(JOBS).collect();
         names.sort_unstable();
         Ok(names)
     }
@@ -203,12 +208,16 @@ impl Job {
         self.directory.join("recording")
     }
 
+    fn nights_file(&self) -> PathBuf {
+        self.directory.join("nights")
+    }
+
     /// What the last nights were like, the oldest first.
     ///
     /// # Errors
     /// When they cannot be read, or not understood.
     pub fn nights(&self) -> Result<Vec<Night>, StoreError> {
-        let path = self.directory.join("nights");
+        let path = self.nights_file();
         let damaged = |why: String| StoreError::Damaged { path: path.clone(), why };
         match fs::metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -248,7 +257,7 @@ impl Job {
     }
 
     fn keep(&self, nights: Vec<Night>) -> Result<(), StoreError> {
-        let path = self.directory.join("nights");
+        let path = self.nights_file();
         let text = serde_json::to_vec_pretty(&Nights { version: VERSION, nights })
             .map_err(|error| StoreError::Damaged { path: path.clone(), why: error.to_string() })?;
         Ok(foretell_output::write(&path, &text)?)
@@ -332,7 +341,20 @@ mod tests {
         assert!(matches!(store.forget("a"), Err(StoreError::Busy { .. })));
         drop(first);
         store.forget("b").unwrap();
-        assert_eq!(store.names().unwrap(), ["a"]);
+        assert!(matches!(store.look("b"), Err(StoreError::Unknown { .. })));
+        store.begin("a").unwrap();
+    }
+
+    #[test]
+    fn a_job_of_which_nothing_was_learnt_is_not_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::new(dir.path());
+        for name in ["a", "b", "c"] {
+            store.begin(name).unwrap();
+        }
+        store.begin("b").unwrap().add(night(1)).unwrap();
+        fs::write(store.begin("c").unwrap().recording(), "").unwrap();
+        assert_eq!(store.names().unwrap(), ["b", "c"]);
         store.begin("a").unwrap();
     }
 

@@ -6,8 +6,8 @@
 //! 3. So does one for which there is no plan ([`without_plan`]).
 //! 4. A job that needed all the memory there was, so that we left it in the middle of a night, runs alone the next night where
 //!    there is no more of it. If that took no longer, it goes on to run alone, without any process of ours, and is looked at
-//!    again after a week, and then after a month ([`SHORT_PAUSES`]); else it was helped until we left. If it was so while it was steered, and had room while it was watched, only steering
-//!    pauses for so long: lists take more memory than guesses.
+//!    again after a week, and then after a month ([`SHORT_PAUSES`]); else it was helped until we left. If it was so while it
+//!    was steered, and had room while it was watched, only steering pauses for so long: lists take more memory than guesses.
 //! 5. Else it is steered. When a steered night takes longer than [`WORSE`] times what the job took by itself, steering
 //!    pauses: for one night, then for three, seven and so on up to a month, so that a job which is better left alone is left
 //!    alone.

@@ -21,6 +21,9 @@ pub enum OutputError {
         /// The name that was given.
         path: PathBuf,
     },
+    /// What stands for standard output elsewhere, and would be a file here that is hard to remove.
+    #[error("-: standard output is called /dev/stdout here, and a file of this name ./-")]
+    Dash,
     /// It is something that foretell does not write to.
     #[error("{}: is {what}; name a file", path.display())]
     NotWritten {

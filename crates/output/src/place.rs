@@ -37,6 +37,9 @@ pub(crate) type Seen = Stat;
 /// Follows a name to its place.
 pub(crate) fn resolve(path: &Path) -> Result<Place, OutputError> {
     let system = |e: Errno| OutputError::System { path: path.to_owned(), source: e.into() };
+    if path == Path::new("-") {
+        return Err(OutputError::Dash);
+    }
     let mut directory: Option<OwnedFd> = None;
     let mut rest = path.to_owned();
     for _ in 0..=LINKS {

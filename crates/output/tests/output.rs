@@ -121,6 +121,7 @@ fn disks_sockets_and_directories_are_refused() {
     for name in ["/", "..", "x/", "."] {
         assert!(says(Path::new(name)).ends_with("is a directory; name a file"), "{name}");
     }
+    assert!(says(Path::new("-")).contains("/dev/stdout"));
     let absent = directory.path().join("absent/x");
     assert_eq!(says(&absent), format!("{at}/absent/x: there is no directory {at}/absent; make it first"));
     let socket = directory.path().join("socket");

@@ -113,6 +113,14 @@ pub enum SessionError {
         /// Its number.
         pid: u32,
     },
+    /// What there is to know of the process cannot be read.
+    #[error("what process {pid} is cannot be read: {source}")]
+    Unreadable {
+        /// Its number.
+        pid: u32,
+        /// The system's answer.
+        source: std::io::Error,
+    },
     /// The process is under control already.
     #[error("process {pid} is under control already, in session {}", session.0)]
     AlreadyManaged {

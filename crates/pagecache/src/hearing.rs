@@ -25,6 +25,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
 use std::time::Duration;
 
+use crate::inherited;
 pub use crate::timers::now_ns;
 
 /// Signals that have been heard and not been read yet, in each of the two processes.
@@ -254,17 +255,19 @@ impl Hearing {
     /// proc_pid_status(5)). None of a process that has ended.
     #[must_use]
     pub fn waiting_for(self, ear: Ear) -> u64 {
-        let (process, heard) = match ear {
-            Ear::Keeper => (Some(std::process::id()), CAUGHT.load(SeqCst)),
-            Ear::Worker => (self.worker(), self.0.heard_by_worker.load(SeqCst)),
-        };
-        let status = process.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/status")).ok());
-        let status = status.unwrap_or_default();
-        let line = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        if line("State:").is_none_or(|state| state.starts_with(['Z', 'X'])) {
-            return 0;
+        match ear {
+            Ear::Keeper => set_of(Some(std::process::id()), "ShdPnd:") & CAUGHT.load(SeqCst),
+            Ear::Worker => set_of(self.worker(), "ShdPnd:") & self.0.heard_by_worker.load(SeqCst),
         }
-        line("ShdPnd:").and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0) & heard
+    }
+
+    /// Has the process that does the work begun to note a signal? It waits there no more, and it may be a while until the note is
+    /// written: until there is a processor for it, or the page that the handler lies in. Meanwhile all are blocked (`SigBlk`) in the
+    /// thread that has it, which is the first one unless that has others to handle.
+    #[must_use]
+    pub fn is_being_noted(self) -> bool {
+        let heard = self.0.heard_by_worker.load(SeqCst) & !inherited::blocked_set();
+        heard != 0 && set_of(self.worker(), "SigBlk:") & heard == heard
     }
 
     /// The oldest signal that one of the processes has heard, once. Of one thread only.
@@ -359,6 +362,17 @@ fn heard(heard: Heard) {
         ring.write(heard);
         page.ring();
     }
+}
+
+/// A set of signals of a process (proc_pid_status(5)), bit `n - 1` for signal `n`; none of one that has ended.
+fn set_of(process: Option<u32>, name: &str) -> u64 {
+    let status = process.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/status")).ok());
+    let status = status.unwrap_or_default();
+    let line = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    if line("State:").is_none_or(|state| state.starts_with(['Z', 'X'])) {
+        return 0;
+    }
+    line(name).and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0)
 }
 
 fn bit(signal: i32) -> u64 {

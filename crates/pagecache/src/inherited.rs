@@ -85,7 +85,7 @@ extern "C" fn look() {
 /// [unblocks](hearing::unblock) them, and a program is to find them blocked.
 #[must_use]
 pub fn blocked(signals: &[i32]) -> Vec<i32> {
-    let blocked = BLOCKED.load(Relaxed);
+    let blocked = blocked_set();
     let is_blocked = |signal: &i32| {
         u32::try_from(signal - 1)
             .ok()
@@ -93,6 +93,11 @@ pub fn blocked(signals: &[i32]) -> Vec<i32> {
             .is_some_and(|rest| rest & 1 != 0)
     };
     signals.iter().copied().filter(is_blocked).collect()
+}
+
+/// All of them: bit `n - 1` for signal `n`.
+pub(crate) fn blocked_set() -> u64 {
+    BLOCKED.load(Relaxed)
 }
 
 /// What was closed when this process began is closed in the programs that it starts.
@@ -105,31 +110,49 @@ pub(crate) fn leave_closed() {
 }
 
 /// The program that a command starts, or becomes, ignores what this process was started to ignore, has the timers that it had,
-/// and is scheduled as it was.
+/// and is scheduled as it was. Whether it ignores the C library's own signals is left to how it is started.
 pub fn hand_on(command: &mut Command) {
     if IGNORED.load(Relaxed) != 0 || timers::are_set() || reset_on_fork::was_set() {
         // SAFETY: they make plain system calls only.
         unsafe {
             command.pre_exec(|| {
-                reset_on_fork::restore();
-                hearing::be_deaf();
-                restore_ignored();
-                hearing::hear_missed();
-                timers::restore();
+                restore_in_child();
                 Ok(())
             });
         }
     }
 }
 
-/// Which of the C library's own signals this process was started to ignore, for [`ignore_librarys`] in who becomes the program.
+/// The same, and of the C library's own signals the program ignores these ([`librarys_ignored`]): it is not started by
+/// posix_spawn(3).
+pub fn hand_on_all(command: &mut Command, librarys: u32) {
+    // SAFETY: they make plain system calls only.
+    unsafe {
+        command.pre_exec(move || {
+            restore_in_child();
+            ignore_librarys(librarys);
+            Ok(())
+        });
+    }
+}
+
+/// In who is about to become a program. Makes plain system calls only.
+fn restore_in_child() {
+    reset_on_fork::restore();
+    hearing::be_deaf();
+    restore_ignored();
+    hearing::hear_missed();
+    timers::restore();
+}
+
+/// Which of the C library's own signals this process was started to ignore: bit 0 and 1.
 #[must_use]
 pub fn librarys_ignored() -> u32 {
     LIBRARYS_IGNORED.load(Relaxed)
 }
 
 /// The program that this process becomes ignores these of the C library's own signals, and no others. Where there are no threads.
-pub fn ignore_librarys(ignored: u32) {
+fn ignore_librarys(ignored: u32) {
     for (bit, signal) in LIBRARYS.into_iter().enumerate() {
         let handler = if ignored & (1 << bit) == 0 { libc::SIG_DFL } else { libc::SIG_IGN };
         let action = KernelAction { handler, rest: [0; 4] };

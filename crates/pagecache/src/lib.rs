@@ -108,7 +108,7 @@ pub use error::{
 pub use file_at::open_regular;
 pub use file_key::FileKey;
 pub use going_first::{AsBefore, Spare, as_before, go_first};
-pub use inherited::{blocked, hand_on, ignore_librarys, librarys_ignored};
+pub use inherited::{blocked, hand_on, hand_on_all, librarys_ignored};
 pub use left_out::LeftOut;
 pub use meter::{Meter, blocks_read};
 pub use naming::{HeldFile, Hold, Taking};

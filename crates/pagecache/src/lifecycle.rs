@@ -321,7 +321,10 @@ impl Steering {
 
 /// The name of a process under which it enters a session.
 pub(crate) fn present_name(pid: u32) -> Result<String, SessionError> {
-    name_of(pid).ok_or(SessionError::NoProcess { pid })
+    name_of(pid).map_err(|source| match source.raw_os_error() {
+        Some(libc::ENOENT | libc::ESRCH) => SessionError::NoProcess { pid },
+        _ => SessionError::Unreadable { pid, source },
+    })
 }
 
 #[cfg(test)]

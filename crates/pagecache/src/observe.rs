@@ -260,6 +260,10 @@ impl Observer {
     /// # Errors
     /// Says what lacks: privileges, type information, tracepoints, the host's pid namespace.
     pub fn open(config: ObserverConfig) -> Result<Observer, ObserveError> {
+        Observer::open_if_possible(config).map_err(load::or_few_descriptors)
+    }
+
+    fn open_if_possible(config: ObserverConfig) -> Result<Observer, ObserveError> {
         let loaded = load::load(&config)?;
         let mut object = loaded.object;
         let in_memory = |what| move |source| ObserveError::System { what, source };

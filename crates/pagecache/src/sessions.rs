@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
+use std::io;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -514,8 +515,8 @@ fn credentials(pid: u32) -> Option<Credentials> {
 }
 
 /// The name of a process, `None` when there is none.
-pub(crate) fn name_of(pid: u32) -> Option<String> {
-    Some(proc_text::name(&fs::read(format!("/proc/{pid}/comm")).ok()?))
+pub(crate) fn name_of(pid: u32) -> io::Result<String> {
+    Ok(proc_text::name(&fs::read(format!("/proc/{pid}/comm"))?))
 }
 
 #[cfg(test)]
@@ -552,14 +553,14 @@ mod tests {
         // It is let go of a moment before it has its new name.
         let before = crate::proc_text::name(&fs::read("/proc/thread-self/comm").unwrap());
         let began = std::time::Instant::now();
-        while name_of(child.id()).as_ref() == Some(&before) && began.elapsed().as_secs() < 30 {
+        while name_of(child.id()).as_ref().ok() == Some(&before) && began.elapsed().as_secs() < 30 {
             std::thread::yield_now();
         }
         let (name, rights) = (name_of(child.id()), credentials(child.id()));
         let alive = crate::observe::is_alive(child.id());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!((name.as_deref(), rights, alive), (Some("\u{fffd}\u{fffd}("), Some(own), true));
+        assert_eq!((name.as_deref().ok(), rights, alive), (Some("\u{fffd}\u{fffd}("), Some(own), true));
     }
 
     #[test]

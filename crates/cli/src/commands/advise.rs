@@ -110,14 +110,16 @@ fn known(args: &Args, job: &Path) -> Result<Known> {
 
 fn store(args: &Args) -> Result<Store> {
     let state = args.state.clone().or_else(|| Store::usual_place(|name| std::env::var_os(name)));
-    let state = state.context("neither HOME nor XDG_STATE_HOME is set; name the directory with --state")?;
+    let state = state
+        .context("neither HOME nor XDG_STATE_HOME is an absolute path; name the directory with --state")?;
     Ok(Store::new(&state))
 }
 
 fn learnt(store: &Store, name: &str) -> Result<Known> {
     let job = store.look(name)?;
     if !job.recording().is_file() {
-        bail!("nothing is recorded of job '{name}' yet; run it once under 'foretell learn'");
+        let asked = format!("'foretell learn --name {name} --as watch -- JOB'");
+        bail!("nothing is recorded of job '{name}', which has not been watched yet; {asked} does that");
     }
     Ok(Known { name: name.to_owned(), recording: Recording::read(job.recording())?, nights: job.nights()? })
 }

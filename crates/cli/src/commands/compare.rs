@@ -33,8 +33,8 @@ const DIFFERS: u8 = 1;
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "foretell compare [OPTIONS] -- JOB [ARGS]...",
-    after_help = "The job runs many times: once to be learnt, then N times on each side, in an order that alternates. Its standard\n\
-        input is empty, its output is not shown but compared. What is learnt is forgotten at the end. The exit code is\n\
+    after_help = "The job runs many times: once to be learnt, then N times on each side, in an order that alternates. Its standard \
+        input is empty, its output is not shown but compared. What is learnt is forgotten at the end. The exit code is \
         0, or 1 when the job's output or exit code is another one under foretell, or 128 + N after signal N.\n\n\
         Examples:\n  \
         foretell compare --memory 2G -- ./nightly.sh\n  \
@@ -168,7 +168,9 @@ fn wanted(args: &Args) -> Result<Wanted> {
             store.look(name)?;
             Some((store, name.clone()))
         }
-        (Some(_), None) => bail!("neither HOME nor XDG_STATE_HOME is set; name the directory with --state"),
+        (Some(_), None) => {
+            bail!("neither HOME nor XDG_STATE_HOME is an absolute path; name the directory with --state")
+        }
     };
     Ok(Wanted {
         program: program::find(job)?,

@@ -20,8 +20,8 @@ use crate::terminal::{note, say, warn, with_causes};
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "foretell learn [OPTIONS] -- JOB [ARGS]...\n       foretell learn --list | --show NAME | --forget NAME",
-    after_help = "The first night the job is watched, and what comes next is guessed if it goes through\n\
-        directories or files, or looks things up in them; from the second on what it will read is\n\
+    after_help = "The first night the job is watched, and what comes next is guessed if it goes through \
+        directories or files, or looks things up in them; from the second on what it will read is \
         fetched ahead, if that pays. The job's output and its exit code are its own.\n\
         When anything of ours fails, the job runs on the kernel alone, and one line says why.\n\n\
         Examples:\n  \
@@ -204,8 +204,8 @@ fn state(args: &Args) -> Option<PathBuf> {
 }
 
 fn store_to_look_at(args: &Args) -> Result<Store> {
-    let state =
-        state(args).context("neither HOME nor XDG_STATE_HOME is set; name the directory with --state")?;
+    let state = state(args)
+        .context("neither HOME nor XDG_STATE_HOME is an absolute path; name the directory with --state")?;
     Ok(Store::new(&state))
 }
 

@@ -22,7 +22,7 @@ const CUT_SHORT: u8 = 2;
 /// Run again what '--log-inputs' logged, without a kernel: are all actions the same?
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The exit code is 0 when all actions are the same, 1 when they differ or the policy panics, and 2 when the log\n\
+    after_help = "The exit code is 0 when all actions are the same, 1 when they differ or the policy panics, and 2 when the log \
         cannot be read to its end.\n\n\
         Examples:\n  \
         foretell replay job.log\n  \

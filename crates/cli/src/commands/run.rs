@@ -48,7 +48,7 @@ use crate::{hosts, matched, report};
 #[command(
     override_usage = "foretell run [OPTIONS] -- PROGRAM [ARGS]...\n       foretell run [OPTIONS] --pid PID\n       foretell run [OPTIONS] --cgroup PATH",
     after_help = "The exit code is the program's own; a signal that ended it ends foretell as well, which is 128 + N to a shell.\n\
-        When the program did not run: 127 when there is no such program, 126 when it cannot be executed, 125 when foretell\n\
+        When the program did not run: 127 when there is no such program, 126 when it cannot be executed, 125 when foretell \
         itself fails, 2 when what was asked for is wrong.\n\n\
         Examples:\n  \
         foretell run -- ./job                                              only watched: what it reads and waits for\n  \

@@ -215,7 +215,7 @@ impl Known {
 fn known(wanted: &Wanted) -> Option<Job> {
     let Some(store) = &wanted.store else {
         warn(
-            "there is no place for what is learnt (neither HOME nor XDG_STATE_HOME is set); the job runs alone, name one with --state",
+            "there is no place for what is learnt (neither HOME nor XDG_STATE_HOME is an absolute path); the job runs alone, name one with --state",
         );
         return None;
     };

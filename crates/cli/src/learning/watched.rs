@@ -66,7 +66,7 @@ pub(super) fn go_on(program: Program, started: Instant, line: &Line) -> Result<E
 
 /// The watcher, or a line that says why there is none.
 fn said(watcher: Result<Watcher, WatchError>) -> Option<Watcher> {
-    watcher.map_err(|error| warn(&format!("the job is not watched ({error})"))).ok()
+    watcher.map_err(|error| warn(&format!("the job is not watched ({})", with_causes(&error.into())))).ok()
 }
 
 /// Watches until the job ends.

@@ -5,6 +5,7 @@
 pub mod browser;
 pub mod nights;
 pub mod slow_disk;
+pub mod ways;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};

@@ -57,8 +57,21 @@ static void descriptors(void)
     }
 }
 
-int main(void)
+// A program starts as from a shell: no signal is ignored, not even those that the C library keeps for itself.
+static int become(char **words)
 {
+    for (int number = 1; number <= 64; number++) {
+        struct { void *handler; unsigned long rest[8]; } action = {0};
+        syscall(SYS_rt_sigaction, number, &action, NULL, 8L);
+    }
+    execvp(words[0], words);
+    return 127;
+}
+
+int main(int count, char **words)
+{
+    if (count > 2 && strcmp(words[1], "as-a-shell-does") == 0)
+        return become(words + 2);
     static const char *const status[] = {
         "Umask", "Uid", "Gid", "Groups", "NSsid", "Kthread", "Threads", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "Cap",
         "NoNewPrivs", "Seccomp", "Speculation", "Cpus_allowed", "Mems_allowed", "THP_enabled", "CoreDumping", "TracerPid", "VmLck", "VmPin", NULL};

@@ -51,6 +51,7 @@ pub(super) fn remedy(error: &ObserveError) -> &'static str {
         ObserveError::BtfAbsent { .. } => {
             "use a kernel built with CONFIG_DEBUG_INFO_BTF (distributions' are)"
         }
+        ObserveError::FewDescriptors { .. } => "allow more open files, as by ulimit -n 1024",
         ObserveError::PlaceAbsent { .. } => "use Linux 6.1 or later",
         ObserveError::PidNamespace => "mount the /proc of this pid namespace (unshare --mount-proc)",
         _ => "see the kernel's words",

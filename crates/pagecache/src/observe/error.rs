@@ -12,6 +12,12 @@ pub enum ObserveError {
         /// The capabilities that lack, in words.
         lacking: String,
     },
+    /// There are too few descriptors, of which each map and each program takes one or two.
+    #[error("observing takes up to {needed} open files, and so many may not be opened here (ulimit -n)")]
+    FewDescriptors {
+        /// So many.
+        needed: usize,
+    },
     /// The kernel does not describe its types.
     #[error(
         "the kernel has no type information at /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF): {source}"

@@ -6,6 +6,8 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aya::maps::{Map, MapData, MapError};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
 
 use super::kernel_types::{KernelTypes, Place};
 use super::object::{Link, LoadError, Object, Refusal};
@@ -19,6 +21,9 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/observe.bpf.o");
 /// Smallest and largest ring: a page, and what keeps positions far from the limit of the kernel's own
 /// arithmetic (`RINGBUF_MAX_DATA_SZ` is 64 GiB, but `max_entries` has 32 bits).
 const RING_MAX_BYTES: u32 = 1 << 30;
+
+/// Descriptors that are open at a time while the programs are loaded, at most: 38 were seen.
+const DESCRIPTORS: usize = 48;
 
 /// A program of the object.
 #[derive(Debug, Clone, Copy)]
@@ -344,6 +349,17 @@ fn refused() -> ObserveError {
     }
     let lacking = "CAP_BPF and CAP_PERFMON in the host's user namespace, on a kernel that is not locked down";
     ObserveError::NotPermitted { lacking: lacking.to_owned() }
+}
+
+/// Why there is no observer: where descriptors are few, that is it, whatever else seemed to be. (A kernel's features are found
+/// out by trying, and what cannot be tried looks as if it was not there.)
+pub(super) fn or_few_descriptors(error: ObserveError) -> ObserveError {
+    let one = || eventfd(0, EventfdFlags::CLOEXEC);
+    let some: Result<Vec<_>, _> = std::iter::repeat_with(one).take(DESCRIPTORS).collect();
+    match some {
+        Err(Errno::MFILE | Errno::NFILE) => ObserveError::FewDescriptors { needed: DESCRIPTORS },
+        _ => error,
+    }
 }
 
 /// Whether an error came from a system call that answered `EPERM`, however deep.

@@ -169,7 +169,7 @@ impl Gather {
         self.is_complete = true;
         for pid in tree_without_us(root, usize::MAX) {
             // One without a name has ended.
-            let Some(name) = name_of(pid) else { continue };
+            let Ok(name) = name_of(pid) else { continue };
             self.lineage.executed(pid, &name);
             self.tally.began(pid, &name);
         }
