@@ -514,7 +514,7 @@ fn credentials(pid: u32) -> Option<Credentials> {
     Credentials::read(&fs::read(format!("/proc/{pid}/status")).ok()?)
 }
 
-/// The name of a process, `None` when there is none.
+/// The name of a process.
 pub(crate) fn name_of(pid: u32) -> io::Result<String> {
     Ok(proc_text::name(&fs::read(format!("/proc/{pid}/comm"))?))
 }
