@@ -8,6 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use foretell_testkit::programs::outside_of_cargo;
+
 const PROGRAM: &str = r#"
 #include <foretell.h>
 #include <stdio.h>
@@ -52,7 +54,8 @@ fn printed(command: &mut Command) -> String {
 /// Installs what was built for the tests.
 fn install(prefix: &Path, below: Option<&Path>) {
     let mut command = Command::new(repository().join("x"));
-    command.arg("install").arg(prefix).env("FORETELL_INSTALL", "debug").env("CARGO_NET_OFFLINE", "true");
+    outside_of_cargo(&mut command).arg("install").arg(prefix);
+    command.env("FORETELL_INSTALL", "debug").env("CARGO_NET_OFFLINE", "true");
     // The folder that the tests themselves were built into: target/debug/deps/this.
     let this = std::env::current_exe().unwrap();
     command.env("CARGO_TARGET_DIR", this.ancestors().nth(3).unwrap());

@@ -526,7 +526,9 @@ fn a_build_that_is_broken_off_leaves_nothing_of_ours() {
         make_executable(&clang);
         let before = ours.names();
         let path = format!("{}:{}", ours.bin.path().display(), std::env::var("PATH").unwrap());
-        let mut running = Command::new(env!("CARGO_BIN_EXE_foretell"))
+        // Who starts tests in the background of a script has them ignore SIGINT.
+        let mut running = Command::new("env")
+            .args(["--default-signal", env!("CARGO_BIN_EXE_foretell")])
             .args(["cc", "-Iinclude", "main.c", "where.c", "-o", "prog"])
             .current_dir(ours.side.folder.path())
             .env("FORETELL_CC", "/usr/bin/cc")

@@ -32,11 +32,22 @@ pub fn static_library(package: &str) -> PathBuf {
     // The folder that the tests themselves were built into: target/debug/deps/this.
     let this = std::env::current_exe().expect("a test program");
     let target = this.ancestors().nth(3).expect("it lies in target/debug/deps");
-    let built = Command::new(env!("CARGO"))
+    let mut cargo = Command::new(env!("CARGO"));
+    let built = outside_of_cargo(&mut cargo)
         .args("build --quiet --offline --locked --workspace --lib --test tidy --target-dir".split(' '))
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status();
     assert!(built.expect("cargo can be executed").success(), "the library can be built");
     target.join(format!("debug/lib{}.a", package.replace('-', "_")))
+}
+
+/// Takes away what cargo has told this test of its crate: build scripts look at it, and would be run again, and all that depends
+/// on them.
+pub fn outside_of_cargo(command: &mut Command) -> &mut Command {
+    let is_of_crate = |name: &str| ["CARGO_MANIFEST_", "CARGO_PKG_"].iter().any(|of| name.starts_with(of));
+    std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|name| is_of_crate(name))
+        .fold(command, |command, name| command.env_remove(name))
 }
