@@ -28,6 +28,7 @@
 //!
 //! [`Walks`], [`Streams`], [`Descents`] and [`Unordered`] are the pure part; [`Walker`] runs them beside a job, with threads that read.
 
+mod arm;
 mod asked;
 mod course;
 mod descents;

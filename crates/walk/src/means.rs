@@ -26,7 +26,7 @@ pub struct Means {
     pub blocks_read: fn() -> i64,
     /// How many files of the disk on which this one lies should be read at a time.
     pub readers: fn(&Path) -> usize,
-    /// Whether the disk of a directory has an arm,
+    /// Whether the disk of a file or directory has an arm,
     pub has_arm: fn(&Path) -> bool,
     /// where on its device the first bytes of a file lie, if they are in one piece,
     pub beginning: fn(&Path, u64) -> Option<OnDisk>,

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::arm::Arm;
 use crate::resting::Resting;
 use crate::scattered::Scattered;
 use crate::steps::Steps;
@@ -316,13 +317,14 @@ pub struct Streams {
     looked_in_all: (u64, u64),
     resting: Resting,
     scattered: Scattered,
+    arm: Arm,
 }
 
 impl Streams {
     /// Nothing is known. At most `budget_bytes` will be wanted ahead of their use, and `whole_bytes` of files that are read
-    /// here and there.
+    /// here and there. `has_arm` tells whether the disk of a file has one.
     #[must_use]
-    pub fn new(budget_bytes: u64, whole_bytes: u64) -> Streams {
+    pub fn new(budget_bytes: u64, whole_bytes: u64, has_arm: fn(&Path) -> bool) -> Streams {
         Streams {
             files: HashMap::new(),
             sequences: Kind::default(),
@@ -334,6 +336,7 @@ impl Streams {
             looked_in_all: (0, 0),
             resting: Resting::default(),
             scattered: Scattered::new(whole_bytes),
+            arm: Arm::new(has_arm),
         }
     }
 
@@ -385,6 +388,7 @@ impl Streams {
         let mut wanted = match self.follow(&mut places, piece) {
             Some(at) => self.wanted(&mut places.streams[at], piece),
             None => {
+                self.arm.began(piece.waited_ns);
                 self.scattered.read(piece);
                 Vec::new()
             }
@@ -442,6 +446,9 @@ impl Streams {
         let kind = if is_sequence { &mut self.sequences } else { &mut self.steps };
         let was_asked = stream.ahead > 0;
         if is_sequence {
+            if piece.waited_ns > 0 {
+                self.arm.went_on((piece.process, piece.file));
+            }
             let is_helped = was_asked || stream.is_helped;
             kind.goes_on((is_helped, was_asked), length, new_pages, piece.waited_ns);
         } else if was_asked {
@@ -507,7 +514,8 @@ impl Streams {
         };
         // Half of it is for others.
         let affordable = self.budget_pages / 2 / u64::from(unit_pages.max(1));
-        if stream.steps.is_none() && affordable < LEAST_AHEAD_PAGES {
+        let is_sequence = stream.steps.is_none();
+        if is_sequence && (affordable < LEAST_AHEAD_PAGES || self.arm.is_in_the_way(&piece.path)) {
             return Vec::new();
         }
         let goal = length.min(u32::try_from(affordable).unwrap_or(u32::MAX));

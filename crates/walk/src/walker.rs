@@ -142,7 +142,8 @@ impl Follower {
     fn follow(self, told: &Receiver<Told>) {
         let disk = Disk::as_mounted().by(self.means.beside);
         let mut walks = Walks::new(Followed(disk.clone()), self.means.budget_bytes);
-        let mut streams = Streams::new(self.means.budget_bytes / STREAMS_SHARE, self.means.whole_bytes);
+        let within_files = self.means.budget_bytes / STREAMS_SHARE;
+        let mut streams = Streams::new(within_files, self.means.whole_bytes, self.means.has_arm);
         let mut descents = Descents::new(self.means.budget_bytes);
         let mut unordered = Unordered::new(self.means.whole_bytes);
         let started = Instant::now();

@@ -35,7 +35,7 @@ struct Followed {
 
 impl Followed {
     fn new() -> Followed {
-        let streams = Streams::new(BUDGET_PAGES * PAGE_BYTES, 0);
+        let streams = Streams::new(BUDGET_PAGES * PAGE_BYTES, 0, |_| false);
         Followed { streams, wanted: BTreeSet::new(), all_wanted: Vec::new(), foreseen: 0, others: 0 }
     }
 
@@ -104,7 +104,7 @@ fn a_sequence_is_read_ahead_of_as_far_as_it_has_come() {
 fn with_little_memory_a_sequence_is_left_to_the_kernel() {
     for (budget_pages, is_left) in [(1023, false), (511, true)] {
         let mut followed =
-            Followed { streams: Streams::new(budget_pages * PAGE_BYTES, 0), ..Followed::new() };
+            Followed { streams: Streams::new(budget_pages * PAGE_BYTES, 0, |_| false), ..Followed::new() };
         (0..4000).for_each(|at| followed.read(1, at..at + 1, 4000));
         assert_eq!(followed.all_wanted.is_empty(), is_left, "{budget_pages}");
     }
@@ -321,7 +321,7 @@ fn places_at_random_are_no_steps() {
 
 #[test]
 fn no_more_is_ahead_than_was_allowed() {
-    let mut streams = Streams::new(1024 * PAGE_BYTES, 0);
+    let mut streams = Streams::new(1024 * PAGE_BYTES, 0, |_| false);
     let (mut asked, mut read) = (0, 0);
     for at in 0..3000 {
         // Two hundred processes, of which each stops somewhere.
@@ -348,7 +348,7 @@ proptest! {
         strides in collection::vec(1_u32..9, 3..4),
         budget_pages in 0_u64..600,
     ) {
-        let mut streams = Streams::new(budget_pages * PAGE_BYTES, 0);
+        let mut streams = Streams::new(budget_pages * PAGE_BYTES, 0, |_| false);
         let mut asked_pages = 0;
         for (process, file, at, pages, waited_ns) in pieces {
             // Few distinct distances, so that steps come about.
@@ -370,4 +370,26 @@ proptest! {
             prop_assert_eq!(counted, 0);
         }
     }
+}
+
+/// What the kernel reads ahead of a sequence is in sequence as well, and nothing moves the arm away.
+#[test]
+fn on_a_disk_with_an_arm_sequences_are_read_ahead_of_only_if_they_come_by_turns() {
+    const MS: u64 = 1_000_000;
+    let asked = |files: u32, first_wait_ns: u64, has_arm: fn(&Path) -> bool| {
+        let mut streams = Streams::new(BUDGET_PAGES * PAGE_BYTES, 0, has_arm);
+        for at in 0..512 {
+            for file in 0..files {
+                let waited_ns = if at == 0 { first_wait_ns } else { MS };
+                let (path, pages) = (Path::new("/data").into(), 32 * at..32 * (at + 1));
+                streams.read(&Piece { process: 1, file, path, pages, of: 1 << 20, waited_ns });
+            }
+        }
+        streams.guesses().asked_pages > 0
+    };
+    let (yes, no): (fn(&Path) -> bool, fn(&Path) -> bool) = (|_| true, |_| false);
+    assert!(!asked(1, 8 * MS, yes), "one after the other");
+    assert!(asked(2, 8 * MS, yes), "by turns");
+    assert!(asked(1, MS, yes), "it only says so");
+    assert!(asked(1, 8 * MS, no));
 }
