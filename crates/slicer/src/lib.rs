@@ -156,7 +156,7 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
     let mut units = Vec::new();
     let mut read = Vec::new();
     let store = options.cache.as_ref().map(|folder| Store::new(folder.clone(), MOST_KEPT_BYTES));
-    ast::dump::for_each(inputs, &options.clang, store.as_ref(), |input, said| {
+    ast::front_end::for_each(inputs, &options.clang, store.as_ref(), |input, said| {
         let root = ast::dump::read_unit(&mut tree, &mut sources, &input, said, units.len() as u16)?;
         units.push((root, sources.number(&input.path)));
         read.push(input);

@@ -90,7 +90,7 @@ impl Head {
     }
 }
 
-enum Token<'t> {
+pub(super) enum Token<'t> {
     /// `{`, outside of everything.
     Open,
     /// `;`, outside of everything.
@@ -102,13 +102,13 @@ enum Token<'t> {
     Other,
 }
 
-struct Lexer<'t> {
-    text: &'t [u8],
-    at: usize,
+pub(super) struct Lexer<'t> {
+    pub(super) text: &'t [u8],
+    pub(super) at: usize,
 }
 
 impl<'t> Lexer<'t> {
-    fn next_token(&mut self) -> Option<Token<'t>> {
+    pub(super) fn next_token(&mut self) -> Option<Token<'t>> {
         let from = self.at;
         let byte = *self.text.get(from)?;
         self.at += 1;
@@ -134,7 +134,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// Goes behind the brace that closes the one before; `false` if there is none.
-    fn skip_group(&mut self) -> bool {
+    pub(super) fn skip_group(&mut self) -> bool {
         let mut depth = 1;
         while depth > 0 {
             let Some(&byte) = self.text.get(self.at) else { return false };

@@ -1,4 +1,4 @@
-//! Reads a translation unit: `clang -fsyntax-only -Xclang -ast-dump=json`, and the JSON into the arena.
+//! Reads what the front end has said of a translation unit, JSON, into the arena.
 //!
 //! The dump leaves the name of a file out where it is the same as that of the place printed before; so the
 //! places are decoded in the order in which they stand. Of other attributes only those are read that
@@ -6,21 +6,14 @@
 //! with a large stack.
 
 use std::collections::HashMap;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
 use serde::Deserialize;
 
-use super::bodies;
-use super::saved::{self, Saved};
-use super::tables;
+use super::front_end::Said;
+use super::saved;
 use super::{INLINE, Id, Kind, Node, Place, Sources, Tree, Type};
-use crate::store::{self, Store};
 use crate::{Error, Input};
-
-/// What clang calls the text that it is given without a name.
-const UNNAMED: &str = "<stdin>";
 
 /// Most nodes of a program. A translation unit of 2,000 lines has about 50,000.
 const MOST_NODES: usize = 20_000_000;
@@ -124,70 +117,6 @@ struct RawNode {
     inner: Vec<RawNode>,
 }
 
-/// Where what is said of a unit is to be kept.
-pub(crate) struct Keeping<'s> {
-    store: &'s Store,
-    key: u128,
-}
-
-/// What is known of a unit.
-pub(crate) enum Said<'s> {
-    /// What the front end has said, and where that is to be kept.
-    Json(Vec<u8>, Option<Keeping<'s>>),
-    /// What was kept.
-    Kept(Saved),
-}
-
-/// Runs the front end on each input, and gives what it says of it to `take`, in their order. While one is taken the front
-/// end is at the next one: the dump of a unit is some ten MB, so no more than two are held at a time.
-pub(crate) fn for_each<'s>(
-    inputs: &[Input],
-    clang: &str,
-    store: Option<&'s Store>,
-    mut take: impl FnMut(Input, Said<'s>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    std::thread::scope(|scope| {
-        let start = |input: &Input| {
-            let input = input.clone();
-            scope.spawn(move || accepted(clang, input, store))
-        };
-        let mut rest = inputs.iter();
-        let mut running = rest.next().map(start);
-        while let Some(front_end) = running {
-            let said = front_end.join();
-            running = rest.next().map(start);
-            let (input, said) = said.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            take(input, said)?;
-        }
-        Ok(())
-    })
-}
-
-/// The input, or what is read in place of it, as the front end accepts it.
-fn accepted<'s>(clang: &str, input: Input, store: Option<&'s Store>) -> Result<(Input, Said<'s>), Error> {
-    let path = input.folder.as_ref().map_or_else(|| input.path.clone(), |folder| folder.join(&input.path));
-    // What is not there the front end says in words of its own.
-    std::fs::metadata(&path).map_err(|reason| Error::File { path: path.clone(), reason })?;
-    let input = Input { path, ..input };
-    let keeping = store.and_then(|store| Some(Keeping { store, key: key(clang, &input)? }));
-    let kept = keeping.as_ref().and_then(|keeping| saved::decode(&keeping.store.get(keeping.key)?));
-    if let Some(kept) = kept {
-        return Ok((input, Said::Kept(kept)));
-    }
-    match (run(clang, &input), &input.otherwise) {
-        (Err(Error::NotC(_)), Some(other)) => accepted(clang, (**other).clone(), store),
-        (said, _) => said.map(|json| (input, Said::Json(json, keeping))),
-    }
-}
-
-/// A preprocessed text is all that the front end reads, so it and the flags say what the front end will say.
-fn key(clang: &str, input: &Input) -> Option<u128> {
-    input.preprocessed.as_ref()?;
-    let text = std::fs::read(&input.path).ok()?;
-    let program = store::stamp(clang.as_ref());
-    Some(store::key((saved::FORMAT, "tree", clang, program, &input.flags, &input.folder, text)))
-}
-
 /// Appends the tree of a unit; gives the unit's root.
 pub(crate) fn read_unit(
     tree: &mut Tree,
@@ -197,14 +126,14 @@ pub(crate) fn read_unit(
     unit: u16,
 ) -> Result<Id, Error> {
     let main = sources.load_strictly(&input.path)?;
-    let (json, keeping) = match said {
-        Said::Json(json, keeping) => (json, keeping),
+    let (dump, keeping) = match said {
+        Said::Dump(dump, keeping) => (dump, keeping),
         Said::Kept(kept) => {
             room(tree.nodes.len() + kept.len())?;
             return Ok(kept.append(tree, sources, main, unit));
         }
     };
-    let mut parser = serde_json::Deserializer::from_slice(&json);
+    let mut parser = serde_json::Deserializer::from_slice(&dump.json);
     parser.disable_recursion_limit();
     let raw = RawNode::deserialize(&mut parser)
         .map_err(|e| Error::Tree { path: input.path.clone(), message: e.to_string() })?;
@@ -214,6 +143,7 @@ pub(crate) fn read_unit(
         folder: input.folder.as_deref(),
         unit,
         main,
+        name: &dump.name,
         file: main,
         ids: HashMap::new(),
         open: Vec::new(),
@@ -235,48 +165,6 @@ fn room(nodes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-fn run(clang: &str, input: &Input) -> Result<Vec<u8>, Error> {
-    let mut command = Command::new(clang);
-    command.args(["-fsyntax-only", "-Xclang", "-ast-dump=json", "-w", "-fno-color-diagnostics"]);
-    if let Some(folder) = &input.folder {
-        command.current_dir(folder);
-    }
-    let output =
-        said_of(command, input).map_err(|reason| Error::NoFrontEnd { program: clang.to_owned(), reason })?;
-    if output.status.success() {
-        return Ok(output.stdout);
-    }
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    let first = complaints.lines().find(|line| line.contains("error:")).or(complaints.lines().next());
-    let mut message = first.unwrap_or("clang fails without a word").to_owned();
-    let path = input.path.to_string_lossy();
-    if !message.starts_with(&*path) {
-        message = format!("{path}: {message}");
-    }
-    if message.ends_with("file not found") {
-        message += "; give the flags that the program is compiled with";
-    }
-    if message.ends_with("function definition is not allowed here") {
-        message += ": clang knows no functions in functions; move it out of the other, with what it uses as arguments";
-    }
-    Err(Error::NotC(message))
-}
-
-/// What the command says of an input. Of a preprocessed one it is given what it need read, and knows no name of it.
-fn said_of(mut command: Command, input: &Input) -> std::io::Result<Output> {
-    command.args(&input.flags).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let text = input.preprocessed.as_ref().and_then(|_| std::fs::read_to_string(&input.path).ok());
-    let Some(text) = text else {
-        return command.arg(&input.path).stdin(Stdio::null()).output();
-    };
-    let mut child = command.arg("-").stdin(Stdio::piped()).spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // It reads all of it before it says anything. If it does not, it says why.
-        let _ = stdin.write_all(tables::without(bodies::without(&text)).as_bytes());
-    }
-    child.wait_with_output()
-}
-
 /// File, offset, length, and whether there is such a place.
 type Spot = (u32, u32, u32, bool);
 
@@ -287,6 +175,8 @@ struct Reader<'a> {
     unit: u16,
     /// The file of the unit.
     main: u32,
+    /// What the front end calls it, if that is not its name.
+    name: &'a str,
     /// The file of the place that was printed last.
     file: u32,
     /// clang's numbers of declarations.
@@ -299,7 +189,7 @@ impl Reader<'_> {
     fn spot(&mut self, file: Option<&String>, offset: Option<u32>, length: Option<u32>) -> Spot {
         if let Some(name) = file {
             self.file = match self.folder {
-                _ if name == UNNAMED => self.main,
+                _ if name == self.name => self.main,
                 Some(folder) => self.sources.number(&folder.join(name)),
                 None => self.sources.number(Path::new(name)),
             };

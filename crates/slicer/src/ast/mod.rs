@@ -1,17 +1,19 @@
 //! The syntax tree of a whole program.
 //!
-//! clang prints one tree a translation unit as JSON ([`dump`]). Here the trees of all units lie in one
+//! clang prints one tree a translation unit as JSON ([`front_end`], [`dump`]). Here the trees of all units lie in one
 //! arena; a node is a number ([`Id`]). The tree stays generic, a [`Kind`] and children in clang's order,
 //! because slicing looks at the few dozen kinds that C has and not at their many attributes. Names are
 //! resolved once ([`program`]), places in the text are exact, also inside macros ([`place`]).
 
 pub(crate) mod bodies;
 pub(crate) mod dump;
+pub(crate) mod front_end;
 pub(crate) mod kind;
 pub(crate) mod place;
 pub(crate) mod program;
 pub(crate) mod saved;
 mod tables;
+pub(crate) mod unused;
 
 pub(crate) use kind::Kind;
 pub(crate) use place::{Place, Sources};

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use super::{Id, Kind, Node, Place, Sources, Tree, Type};
 
 /// Goes up with each change of what is written here or read from the front end.
-pub(crate) const FORMAT: u32 = 3;
+pub(crate) const FORMAT: u32 = 4;
 
 /// A unit as it was kept, not yet among others.
 #[derive(Debug)]

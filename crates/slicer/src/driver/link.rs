@@ -141,16 +141,16 @@ fn temporary_folder() -> Result<tempfile::TempDir, String> {
         .map_err(|e| format!("a temporary folder: {e}"))
 }
 
-fn opens_files(inputs: &[Input]) -> bool {
+/// Does a unit, by its text or, where there is none, its source, come to a file?
+fn opens_files(units: &[Unit], texts: &[Option<String>]) -> bool {
     let opens = |line: &str| {
         line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| OPENING_WORDS.contains(&word))
     };
-    inputs.iter().any(|input| {
-        let text = fs::read(&input.path).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        match input.preprocessed {
-            Some(_) => preprocessed::own_lines(&text).any(opens),
-            None => text.lines().any(opens),
+    units.iter().zip(texts).any(|(unit, text)| match text {
+        Some(text) => preprocessed::own_lines(text).any(opens),
+        None => {
+            let source = fs::read(&unit.record.source).unwrap_or_default();
+            String::from_utf8_lossy(&source).lines().any(opens)
         }
     })
 }
@@ -193,21 +193,24 @@ fn replace(
     limits: Option<Limits>,
 ) -> Result<Option<String>, String> {
     let unchanged = |why: String| format!("compiled unchanged: {why}");
-    let mut swept = Swept::begin();
-    let folder = temporary_folder().map_err(unchanged)?;
-    swept.add(folder.path());
-    let runtime = folder.path().join("runtime");
-    write_runtime(&runtime).map_err(|e| unchanged(e.to_string()))?;
     let headers = Headers::new();
     let texts = Texts::new(compiler);
-    let inputs = inputs(compiler, invocation, units, &runtime, folder.path(), &texts, headers.as_ref())
-        .map_err(unchanged)?;
-    if !opens_files(&inputs) {
+    let text = |number: usize| texts.of(&units[number].record, headers.as_ref());
+    let preprocessed: Result<Vec<_>, String> = in_parallel(units.len(), text).into_iter().collect();
+    let preprocessed = preprocessed.map_err(unchanged)?;
+    // Before anything is made that would have to be removed: most programs of a build are left here.
+    if !opens_files(units, &preprocessed) {
         return Ok(None);
     }
     if let Some(option) = invocation.counts_lines() {
         return Err(unchanged(format!("{option}: what is counted are the lines of the program alone")));
     }
+    let mut swept = Swept::begin();
+    let folder = temporary_folder().map_err(unchanged)?;
+    swept.add(folder.path());
+    let runtime = folder.path().join("runtime");
+    write_runtime(&runtime).map_err(|e| unchanged(e.to_string()))?;
+    let inputs = inputs(compiler, invocation, units, preprocessed, &runtime, folder.path(), headers.as_ref());
     let translation = translated(&inputs, limits).map_err(unchanged)?;
     // Where the front end could not read the text it has read the source, as that is now.
     for (unit, _) in units.iter().zip(&translation.inputs).filter(|(_, input)| input.preprocessed.is_none()) {
@@ -264,15 +267,14 @@ fn inputs(
     compiler: &Compiler,
     invocation: &Invocation,
     units: &[Unit],
+    texts: Vec<Option<String>>,
     runtime: &Path,
     folder: &Path,
-    texts: &Texts<'_>,
     headers: Option<&Headers>,
-) -> Result<Vec<Input>, String> {
+) -> Vec<Input> {
     let declarations = Declarations::new(compiler, &invocation.machine_flags(), runtime, folder);
     let preprocessed = preprocessed::folder(folder).zip(declarations);
-    let input = |number: usize| {
-        let unit = &units[number];
+    let input = |(number, (unit, text)): (usize, (&Unit, Option<String>))| {
         let mut flags: Vec<OsString> = unit.record.flags.iter().map(OsString::from).collect();
         flags.extend(headers.into_iter().flat_map(Headers::flags));
         let source = Input {
@@ -282,13 +284,12 @@ fn inputs(
             preprocessed: None,
             otherwise: None,
         };
-        let text = texts.of(&unit.record, headers)?;
         let made = preprocessed.as_ref().zip(text).and_then(|((folder, declarations), text)| {
             preprocessed::input(&unit.record, text, declarations, folder, number, source.clone())
         });
-        Ok(made.unwrap_or(source))
+        made.unwrap_or(source)
     };
-    in_parallel(units.len(), input).into_iter().collect()
+    units.iter().zip(texts).enumerate().map(input).collect()
 }
 
 fn translated(inputs: &[Input], limits: Option<Limits>) -> Result<Translation, String> {

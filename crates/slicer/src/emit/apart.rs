@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::emission::Emission;
-use crate::ast::{Id, Kind, bodies};
+use crate::ast::{Id, Kind, bodies, unused};
 
 /// An edit of the original text: from, to, what is there afterwards.
 type Edit = (usize, usize, String);
@@ -82,7 +82,7 @@ pub(super) fn slice_alone(
     made.push_str(&format!("# 1 \"foretell_slice.h\" 3\n{declarations}\n"));
     made.push_str(&format!("# 1 \"{}: slice\"\n", program.sources.given_path(file).display()));
     made.push_str(slice);
-    Some(made)
+    Some(unused::without(&made))
 }
 
 /// Does only this unit have a function of this name?
