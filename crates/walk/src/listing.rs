@@ -377,23 +377,36 @@ pub(crate) struct Listings<T> {
     later: VecDeque<PathBuf>,
     wanted: Vec<PathBuf>,
     tokens: u32,
+    /// One of these is taken as well for a directory to which nobody has come yet.
+    ahead_tokens: u32,
 }
 
 /// Directories of which it will be told what is in them; while there are so many no further ones are wanted.
 const LATER: usize = 64;
 /// Tokens there are in the beginning, and at most.
 const TOKENS: u32 = 64;
+/// Of those for directories to which nobody has come yet there are so many in the beginning: on a disk with an arm each takes some
+/// movements, for which the program waits that perhaps goes into none of them.
+const FIRST_AHEAD_TOKENS: u32 = 2;
 /// Entries that cost as much as a directory: to read and order so many takes a tenth of a millisecond.
 const ENTRIES_A_TOKEN: usize = 256;
 
 impl<T: Tree> Listings<T> {
     pub(crate) fn new(tree: T) -> Listings<T> {
-        Listings { tree, kept: VecDeque::new(), later: VecDeque::new(), wanted: Vec::new(), tokens: TOKENS }
+        Listings {
+            tree,
+            kept: VecDeque::new(),
+            later: VecDeque::new(),
+            wanted: Vec::new(),
+            tokens: TOKENS,
+            ahead_tokens: FIRST_AHEAD_TOKENS,
+        }
     }
 
     /// More tokens.
     pub(crate) fn earn(&mut self, tokens: u32) {
         self.tokens = (self.tokens + tokens).min(TOKENS);
+        self.ahead_tokens = (self.ahead_tokens + tokens).min(TOKENS);
     }
 
     /// What is in a directory, if that is known.
@@ -419,7 +432,7 @@ impl<T: Tree> Listings<T> {
         if self.later.len() >= LATER || self.later.iter().any(|later| is_same(later, directory)) {
             return None;
         }
-        self.tokens = self.tokens.checked_sub(1)?;
+        (self.tokens, self.ahead_tokens) = (self.tokens.checked_sub(1)?, self.ahead_tokens.checked_sub(1)?);
         match self.tree.list_ahead(directory) {
             Ahead::Now(entries) => Some(self.keep(directory, entries)),
             Ahead::Later => {
