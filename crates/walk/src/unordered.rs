@@ -41,6 +41,10 @@ const ARM_NS: u64 = 3_000_000;
 /// Files of a tree, and its directories, at most: what is kept of them takes 2 MB.
 const FILES: usize = 1 << 14;
 const DIRECTORIES: usize = 1 << 12;
+/// Files of all trees that were asked for and have not come.
+const ASKED: usize = 4 * FILES;
+/// No more of a file is read than so many times what others have in the mean.
+const LARGER: u32 = 4;
 /// Directories that are being listed.
 const LISTED_AT_A_TIME: usize = 4;
 /// Files that were asked for before it matters how many of them came; then one in so many must have.
@@ -222,6 +226,9 @@ impl Unordered {
         if !is_new {
             top.came(&visit.path, hash, visit.waited_ns, at_ns);
         }
+        if top.come.len() > FILES {
+            top.give_up();
+        }
         self.go_on()
     }
 
@@ -262,22 +269,23 @@ impl Unordered {
         if !top.to_list.is_empty() || !top.being_listed.is_empty() {
             return None;
         }
-        let bytes = top.left_bytes();
-        if bytes > self.budget_bytes {
-            top.give_up();
+        let Top { habits, files, .. } = top;
+        let mut files: Vec<_> = files.drain().filter(|(_, file)| habits.is_likely(&file.name)).collect();
+        let (pages, mean_pages) = (habits.pages(), habits.mean_pages());
+        top.give_up();
+        let bytes = files.len() as u64 * u64::from(mean_pages) * PAGE_BYTES;
+        if bytes > self.budget_bytes || self.asked.len() + files.len() > ASKED {
             return None;
         }
         self.budget_bytes -= bytes;
         self.wait_ns = top.mean_wait_ns();
-        self.due_bytes = u64::from(top.habits.pages()) * PAGE_BYTES;
-        let Top { habits, files, .. } = top;
-        let mut files: Vec<_> = files.drain().filter(|(_, file)| habits.is_likely(&file.name)).collect();
+        // Of one that is much larger than others the beginning.
+        self.due_bytes = u64::from(pages.min(LARGER * mean_pages)) * PAGE_BYTES;
         // As they were written most likely. The next one is the last.
         files.sort_unstable_by_key(|(_, file)| std::cmp::Reverse(file.inode));
         self.asked.extend(files.iter().map(|(hash, _)| *hash));
         self.guesses.asked += files.len() as u64;
         self.due = files;
-        top.give_up();
         None
     }
 
@@ -319,5 +327,23 @@ impl Unordered {
             }
         }
         wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_tree_that_cannot_be_listed_few_files_are_remembered() {
+        let mut unordered = Unordered::new(u64::MAX);
+        for n in 0..2 * FILES as u64 {
+            let path = PathBuf::from(format!("/data/{n}"));
+            let visit = Visit { path, waited_ns: 1_000_000, has_fetched: true, left: Vec::new() };
+            // Nobody tells what is in the directory.
+            let _ = unordered.visit(&visit, false, n * 1_000_000);
+        }
+        let top = unordered.top.unwrap();
+        assert!(top.is_over && top.come.is_empty() && unordered.recent.len() == RECENT);
     }
 }

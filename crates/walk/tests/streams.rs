@@ -376,6 +376,7 @@ proptest! {
 #[test]
 fn on_a_disk_with_an_arm_sequences_are_read_ahead_of_only_if_they_come_by_turns() {
     const MS: u64 = 1_000_000;
+    let (yes, no) = (|_: &Path| true, |_: &Path| false);
     let asked = |files: u32, first_wait_ns: u64, has_arm: fn(&Path) -> bool| {
         let mut streams = Streams::new(BUDGET_PAGES * PAGE_BYTES, 0, has_arm);
         for at in 0..512 {
@@ -387,7 +388,6 @@ fn on_a_disk_with_an_arm_sequences_are_read_ahead_of_only_if_they_come_by_turns(
         }
         streams.guesses().asked_pages > 0
     };
-    let (yes, no): (fn(&Path) -> bool, fn(&Path) -> bool) = (|_| true, |_| false);
     assert!(!asked(1, 8 * MS, yes), "one after the other");
     assert!(asked(2, 8 * MS, yes), "by turns");
     assert!(asked(1, MS, yes), "it only says so");
