@@ -33,6 +33,7 @@ mod asked;
 mod course;
 mod descents;
 mod habits;
+mod kinds;
 mod listing;
 mod means;
 mod neighbours;
