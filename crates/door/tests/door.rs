@@ -39,8 +39,11 @@ impl Place {
         let stream = self.connect().unwrap();
         let (sender, receiver) = lingering();
         let left = foretell_protocol::socket::send(stream.as_fd(), b"x", &[sender.as_fd()]).unwrap();
-        // Here it takes as long.
-        std::thread::spawn(move || drop(sender));
+        if left == 0 {
+            // Here it takes as long.
+            std::thread::spawn(move || drop(sender));
+        }
+        // Else this end goes first, so that whoever has taken the other one closes the last.
         (left, receiver)
     }
 }
@@ -163,11 +166,15 @@ fn while_many_wait_to_be_closed_nobody_can_send_more_before_it_is_let_in() {
 fn a_flood_leaves_room_for_others() {
     let (place, listener) = Place::new();
     let (keeping, _closer) = keeping(Descriptors::Never);
-    // Each connection is another one's: 0 to 9 of user 7, and then one of user 8.
+    // Each connection is another one's: ten of user 7, one of user 8, and one that is turned away.
     let mut number = 0;
     let account = move |_: Credentials| {
         number += 1;
-        Some(if number <= 10 { 7 } else { 8 })
+        match number {
+            1..=10 => Some(7),
+            11 => Some(8),
+            _ => None,
+        }
     };
     let room = Room { most: 6, most_of_user: 4 };
     let reception = Reception::open(keeping, listener.into(), account, room).unwrap();
@@ -176,6 +183,8 @@ fn a_flood_leaves_room_for_others() {
         assert_eq!(oldest.read(&mut [0]).unwrap(), 0, "hung up on");
     }
     let _honest = place.connect().unwrap();
+    // Who is turned away after it sees that it has been let in.
+    assert_eq!(place.connect().unwrap().read(&mut [0]).unwrap(), 0);
     assert_eq!(reception.wait().unwrap().account, 7);
     let mut accounts = Vec::new();
     until("all are served", || {
