@@ -46,6 +46,9 @@ pub struct Night {
     /// What it would have waited besides, had nothing been guessed and read ahead, seconds; an estimate, of watched nights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_s: Option<f64>,
+    /// Threads of it that waited at a time, in the mean; only known of watched nights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads_waiting: Option<f64>,
     /// Seconds of processor time that its processes took, shared by as many processors as there are for it: in less time it
     /// cannot be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -13,7 +13,7 @@
 //! On a disk with an arm files that are read at a time are read no sooner, and nothing is done.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -38,11 +38,11 @@ const RATE: f64 = 100e6;
 const BYTES_IN_A_WAIT: f64 = 131_072.0;
 /// Who waits so long for a file, nanoseconds, waits for an arm.
 const ARM_NS: u64 = 3_000_000;
-/// Files of a tree, and its directories, at most: what is kept of them takes 2 MB.
-const FILES: usize = 1 << 14;
-const DIRECTORIES: usize = 1 << 12;
+/// Files of a tree, and its directories, at most: what is kept of them takes 8 MB. Read ahead they take 256 MB at least.
+const FILES: usize = 1 << 16;
+const DIRECTORIES: usize = 1 << 14;
 /// Files of all trees that were asked for and have not come.
-const ASKED: usize = 4 * FILES;
+const ASKED: usize = 2 * FILES;
 /// No more of a file is read than so many times what others have in the mean.
 const LARGER: u32 = 4;
 /// Directories that are being listed.
@@ -67,7 +67,7 @@ pub struct UnorderedGuesses {
 struct File {
     inode: u64,
     directory: Rc<Path>,
-    name: OsString,
+    name: Box<OsStr>,
 }
 
 /// A tree in which files are read in no order.
@@ -303,12 +303,18 @@ impl Unordered {
                 Kind::File if top.come.contains(&hash) => {}
                 Kind::File => {
                     top.left += usize::from(top.habits.is_likely(name));
-                    let file = File { inode: *inode, directory: Rc::clone(&path), name: name.clone() };
+                    let file =
+                        File { inode: *inode, directory: Rc::clone(&path), name: name.as_os_str().into() };
                     top.files.insert(hash, file);
                 }
             }
         }
-        if top.files.len() + top.come.len() > FILES || top.listed + top.to_list.len() > DIRECTORIES {
+        // Of each a page is read at least.
+        let is_too_much = top.left as u64 * PAGE_BYTES > self.budget_bytes;
+        if is_too_much
+            || top.files.len() + top.come.len() > FILES
+            || top.listed + top.to_list.len() > DIRECTORIES
+        {
             top.give_up();
         }
         true
@@ -323,7 +329,7 @@ impl Unordered {
         {
             // The program may have come to it meanwhile.
             if self.asked.contains(&hash) {
-                wanted.push(Wanted::File(directory.join(name), self.due_bytes));
+                wanted.push(Wanted::File(directory.join(&*name), self.due_bytes));
             }
         }
         wanted

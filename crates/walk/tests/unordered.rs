@@ -179,7 +179,7 @@ fn after_files_that_did_not_come_no_other_tree_is_read() {
 
 #[test]
 fn a_tree_that_is_too_large_is_given_up() {
-    let files = objects(1, 30_000, "x");
+    let files = objects(1, 80_000, "x");
     let mut program = Program::new(&files, MS, u64::MAX);
     files[..20_000].iter().for_each(|file| program.visits(file));
     assert_eq!((program.read.len(), program.listed), (0, 1));

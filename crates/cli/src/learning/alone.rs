@@ -38,6 +38,8 @@ pub(super) struct Ran {
     pub(super) elapsed: Duration,
     pub(super) wait_ns: Option<u64>,
     pub(super) file_wait_ns: Option<u64>,
+    /// Threads that have waited at a time, in the mean.
+    pub(super) threads_waiting: Option<f64>,
     pub(super) read_bytes: Option<u64>,
     /// Files that were seen to be read or written.
     pub(super) files: Option<u64>,
@@ -64,6 +66,7 @@ impl Ran {
             elapsed,
             wait_ns: None,
             file_wait_ns: None,
+            threads_waiting: None,
             read_bytes: None,
             files: None,
             memory_bytes: None,

@@ -189,6 +189,7 @@ impl Known {
             wait_s: ran.wait_ns.map(|ns| ns as f64 / 1e9),
             file_wait_s: ran.file_wait_ns.map(|ns| ns as f64 / 1e9),
             saved_s: ran.guesses.map(Guessed::saved_s),
+            threads_waiting: ran.threads_waiting,
             busy_s: Some(used.processor.as_secs_f64() / foretell_learn::processors() as f64),
             read_bytes: ran.read_bytes.unwrap_or(used.read_bytes),
             resident_bytes: used.resident_bytes,

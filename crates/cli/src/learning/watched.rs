@@ -86,6 +86,7 @@ fn follow(
     };
     let (is_observed, memory_bytes) = (watcher.is_observing(), watcher.memory_bytes());
     let (file_wait_ns, files) = (watcher.file_wait_ns(), is_observed.then(|| watcher.files()));
+    let threads_waiting = watcher.threads_waiting().filter(|_| is_observed);
     if let Some(left_out) = watcher.left_out() {
         warn(&left_out);
     }
@@ -108,6 +109,7 @@ fn follow(
     Ok(Ran {
         wait_ns,
         file_wait_ns,
+        threads_waiting,
         read_bytes,
         files,
         memory_bytes,

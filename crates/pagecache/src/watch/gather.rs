@@ -37,7 +37,7 @@ use super::reads::Reads;
 use super::run::Run;
 use super::tally::Tally;
 use super::visits::{Piece, Visit, Visits};
-use super::waited::Waited;
+use super::waited::Waits;
 use super::whereabouts::{Place, Whereabouts};
 use crate::casting::ROOT_NAME;
 use crate::descriptors::{Descriptors, Search};
@@ -49,9 +49,6 @@ use crate::own_mounts;
 use crate::report::{Counts, FileReport, ProcessReport};
 use crate::resolve;
 use crate::sessions::{name_of, tree_without_us};
-
-/// Threads whose wait is remembered; for one more, all is forgotten.
-const THREADS: usize = 4096;
 
 /// Files that could not be named and are not looked for again. One more makes all of them unknown.
 const NAMELESS: usize = 1 << 16;
@@ -93,7 +90,7 @@ pub struct Gather {
     reads: Reads,
     large: LargeFolios,
     /// What each thread has waited since its last reference.
-    waits: HashMap<u32, Waited>,
+    waits: Waits,
     programs: Programs,
     descriptors: Descriptors,
     mounts: Mounts,
@@ -137,7 +134,7 @@ impl Gather {
             runs: HashMap::new(),
             reads: Reads::default(),
             large: LargeFolios::new(maps_whole_folios()),
-            waits: HashMap::new(),
+            waits: Waits::default(),
             programs: Programs::default(),
             descriptors: Descriptors::new(),
             mounts: Mounts::default(),
@@ -198,7 +195,7 @@ impl Gather {
         }
         match *observation {
             Observation::Read { tgid, tid, file, first_page, last_page, generation, .. } => {
-                let waited = self.waits.contains_key(&tid);
+                let waited = self.waits.has(tid);
                 let Some(first_page) = self.reads.begin(tid, file, first_page, last_page, waited) else {
                     // A piece of the read that was told before: with it, only its wait is new.
                     let waited_ns = self.take_waits((tgid, tid), last_page.saturating_sub(first_page) + 1);
@@ -260,10 +257,7 @@ impl Gather {
                 }
             }
             Observation::Waited { tgid, tid, wait_ns } => {
-                if self.waits.len() >= THREADS && !self.waits.contains_key(&tid) {
-                    self.waits.clear();
-                }
-                self.waits.entry(tid).or_default().add(wait_ns);
+                self.waits.add(tid, wait_ns);
                 self.whereabouts.waited(tgid, wait_ns);
             }
         }
@@ -274,9 +268,7 @@ impl Gather {
         let Some(held) = self.held else { return false };
         match *observation {
             Observation::Exec { tgid, .. } | Observation::Exited { tgid, .. } => {
-                if tgid == held {
-                    self.held = None;
-                }
+                self.held = Some(held).filter(|&held| held != tgid);
                 false
             }
             Observation::Read { tgid, .. }
@@ -324,6 +316,16 @@ impl Gather {
     /// What they have waited for what they read of files, nanoseconds.
     pub(super) fn file_wait_ns(&self) -> u64 {
         self.whereabouts.explained_ns()
+    }
+
+    /// All that has been told of until now is taken in.
+    pub(super) fn looked(&mut self) {
+        self.waits.looked(self.now_ns());
+    }
+
+    /// Threads that have waited at a time, in the mean; `None` where none has.
+    pub(super) fn threads_waiting(&self) -> Option<f64> {
+        self.waits.threads()
     }
 
     /// Where they were since this was asked the last time.
@@ -399,7 +401,7 @@ impl Gather {
 
     /// What a thread has waited before a reference to so many pages, nanoseconds.
     fn take_waits(&mut self, (tgid, tid): (u32, u32), pages: u64) -> u64 {
-        let waited = self.waits.remove(&tid).unwrap_or_default();
+        let waited = self.waits.take(tid);
         self.whereabouts.explained(tgid, waited.for_pages_ns(pages));
         waited.all_ns
     }

@@ -18,6 +18,7 @@ mod large;
 mod left_out;
 mod loading;
 mod memory;
+mod overlap;
 mod programs;
 mod reads;
 mod run;
@@ -318,6 +319,7 @@ impl Watcher {
                 break;
             }
         }
+        gather.looked();
         Ok(())
     }
 
@@ -352,6 +354,12 @@ impl Watcher {
     #[must_use]
     pub fn file_wait_ns(&self) -> u64 {
         self.gather.file_wait_ns()
+    }
+
+    /// Threads of the job that have slept for I/O at a time, in the mean; `None` where none was seen to.
+    #[must_use]
+    pub fn threads_waiting(&self) -> Option<f64> {
+        self.gather.threads_waiting()
     }
 
     /// What the job has done up to now. There is no budget, nothing is evicted, and all that was fetched was fetched on
