@@ -1,4 +1,4 @@
-//! Under which numbers programs have files open.
+//! Under which numbers programs have files open, and at which addresses mapped.
 //!
 //! `/proc/PID/fd` leads from a number to a file, and not the other way. To look at each number takes a
 //! microsecond, and a sort has two thousand files open. So what was seen is kept, and a file that is asked for
@@ -8,19 +8,24 @@
 //!
 //! The second and the third step cost as much as a program likes to have files open. They are limited to a
 //! share of the time; without it a file that is not found at once is not found.
+//!
+//! With `/proc/PID/map_files` it is the same: an interpreter with its libraries has a thousand mappings, and each library is
+//! asked for once. There the third step is left out: that another file is mapped at just the same addresses is rare.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::file_at::{self, Looks};
 use crate::file_key::FileKey;
-use crate::reach::{self, Links, Seen};
+use crate::reach::{self, Link, Links, Seen};
 
 /// Descriptors of a process that are looked at, 15 ms; a file that it has open beyond is found only if the
 /// program has told its number.
 const DESCRIPTORS: usize = 8192;
-/// Processes of which something is kept, 128 KiB each at most; for one more, all is forgotten.
+/// Mappings of a process that are looked at, 2 ms; a file mapped beyond is looked for by its inode number.
+const MAPPINGS: usize = 1024;
+/// Processes of which something is kept, 256 KiB each at most; for one more, all is forgotten.
 const PROCESSES: usize = 64;
 /// What going through descriptors may take of the time: one part in so many ...
 const SHARE: u32 = 16;
@@ -30,12 +35,15 @@ const BURST: Duration = Duration::from_millis(200);
 /// What was seen of the programs' open files.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
-    /// Numbers of regular files, and of what else there is ([`NO_FILE`]), in ascending order.
-    processes: HashMap<u32, Vec<(i32, FileKey)>>,
+    open: Tables,
+    mapped: Tables,
     allowance: Allowance,
     /// Open files that nobody can steer, and why: each when it is looked at.
     unsteered: Vec<(PathBuf, &'static str)>,
 }
+
+/// Links of one kind of each process that lead to regular files, and to what else there is ([`NO_FILE`]), in ascending order.
+type Tables = HashMap<u32, Vec<(Link, FileKey)>>;
 
 /// Open files that cannot be steered and of which nobody has heard yet; further ones are not told.
 const UNSTEERED: usize = 16;
@@ -75,7 +83,8 @@ pub(crate) enum Unknown {
 impl Descriptors {
     pub(crate) fn new() -> Descriptors {
         Descriptors {
-            processes: HashMap::new(),
+            open: Tables::new(),
+            mapped: Tables::new(),
             allowance: Allowance::new(Instant::now()),
             unsteered: Vec::new(),
         }
@@ -86,13 +95,31 @@ impl Descriptors {
     /// # Errors
     /// When none is known.
     pub(crate) fn find(&mut self, pid: u32, key: FileKey, search: Search) -> Result<i32, Unknown> {
-        if let Some(number) = self.seen(pid, key) {
-            return Ok(number);
+        let number = self.find_link((Links::Open, pid), key, &[false, true], search)?;
+        i32::try_from(number.0).map_err(|_| Unknown::NotOpen)
+    }
+
+    /// What leads to where a process has a file mapped.
+    pub(crate) fn find_mapped(&mut self, pid: u32, key: FileKey, search: Search) -> Option<PathBuf> {
+        let link = self.find_link((Links::Mapped, pid), key, &[false], search).ok()?;
+        Some(Links::Mapped.path(pid, link))
+    }
+
+    /// A link to a file that is known, or is found in one of these steps: among the new ones, or all.
+    fn find_link(
+        &mut self,
+        (links, pid): (Links, u32),
+        key: FileKey,
+        steps: &[bool],
+        search: Search,
+    ) -> Result<Link, Unknown> {
+        if let Some(link) = self.seen((links, pid), key) {
+            return Ok(link);
         }
-        for again in [false, true] {
-            self.go_through(pid, again, search)?;
-            if let Some(number) = self.seen(pid, key) {
-                return Ok(number);
+        for &again in steps {
+            self.go_through((links, pid), again, search)?;
+            if let Some(link) = self.seen((links, pid), key) {
+                return Ok(link);
             }
         }
         Err(Unknown::NotOpen)
@@ -102,9 +129,12 @@ impl Descriptors {
     /// when they were looked at.
     pub(crate) fn find_all(&mut self, pid: u32, key: FileKey, again: bool) -> Vec<i32> {
         // Without time to look, what has been seen before will do.
-        let _ = self.go_through(pid, again, Search::WithinTheShare);
-        let table = self.processes.get(&pid).into_iter().flatten();
-        table.filter(|(_, seen)| *seen == key).map(|(number, _)| *number).collect()
+        let _ = self.go_through((Links::Open, pid), again, Search::WithinTheShare);
+        let table = self.open.get(&pid).into_iter().flatten();
+        table
+            .filter(|(_, seen)| *seen == key)
+            .filter_map(|((number, _), _)| (*number).try_into().ok())
+            .collect()
     }
 
     /// What has been seen since the last time that cannot be steered.
@@ -114,47 +144,46 @@ impl Descriptors {
 
     /// The process has ended.
     pub(crate) fn forget_process(&mut self, pid: u32) {
-        self.processes.remove(&pid);
+        self.open.remove(&pid);
+        self.mapped.remove(&pid);
     }
 
-    /// A number that the file was seen under and still is.
-    fn seen(&self, pid: u32, key: FileKey) -> Option<i32> {
-        let table = self.processes.get(&pid)?;
-        let numbers = table.iter().filter(|(_, seen)| *seen == key).map(|(number, _)| *number);
-        numbers.into_iter().find(|&number| is_open_as(pid, number, key))
+    fn tables(&mut self, links: Links) -> &mut Tables {
+        match links {
+            Links::Open => &mut self.open,
+            Links::Mapped => &mut self.mapped,
+        }
     }
 
-    /// Reads a process's numbers and looks at those that are new, or at all of them.
-    fn go_through(&mut self, pid: u32, all: bool, search: Search) -> Result<(), Unknown> {
+    /// A link that led to the file and still does.
+    fn seen(&mut self, (links, pid): (Links, u32), key: FileKey) -> Option<Link> {
+        let table = self.tables(links).get(&pid)?;
+        let known = table.iter().filter(|(_, seen)| *seen == key).map(|(link, _)| *link);
+        known.into_iter().find(|link| leads_to(&links.path(pid, *link), key))
+    }
+
+    /// Reads a process's links and looks at those that are new, or at all of them.
+    fn go_through(&mut self, (links, pid): (Links, u32), all: bool, search: Search) -> Result<(), Unknown> {
         let started = Instant::now();
         if search == Search::WithinTheShare && !self.allowance.is_left(started) {
             return Err(Unknown::NoTime);
         }
-        let links = reach::links(pid, Links::Open, DESCRIPTORS).map_err(|_| Unknown::NotOpen)?;
-        let mut numbers: Vec<i32> =
-            links.into_iter().filter_map(|(number, _)| number.try_into().ok()).collect();
-        numbers.sort_unstable();
-        if self.processes.len() >= PROCESSES && !self.processes.contains_key(&pid) {
-            self.processes.clear();
+        let most = if links == Links::Open { DESCRIPTORS } else { MAPPINGS };
+        let mut there = reach::links(pid, links, most).map_err(|_| Unknown::NotOpen)?;
+        there.sort_unstable();
+        let tables = self.tables(links);
+        if tables.len() >= PROCESSES && !tables.contains_key(&pid) {
+            tables.clear();
         }
-        let table = self.processes.entry(pid).or_default();
+        let table = tables.entry(pid).or_default();
         let known = if all { Vec::new() } else { std::mem::take(table) };
-        let before =
-            |number: i32| known.binary_search_by_key(&number, |(number, _)| *number).map(|at| known[at].1);
-        let new: Vec<reach::Link> = numbers
-            .iter()
-            .filter(|&&number| before(number).is_err())
-            .map(|&number| name_of(number))
-            .collect();
-        let mut seen = reach::look_at_links(pid, Links::Open, &new).into_iter();
-        *table = numbers
-            .into_iter()
-            .map(|number| {
-                let key =
-                    before(number).unwrap_or_else(|_| key_of(seen.next().flatten(), &mut self.unsteered));
-                (number, key)
-            })
-            .collect();
+        let before = |link: Link| known.binary_search_by_key(&link, |(link, _)| *link).map(|at| known[at].1);
+        let new: Vec<Link> = there.iter().copied().filter(|&link| before(link).is_err()).collect();
+        let mut seen = reach::look_at_links(pid, links, &new).into_iter();
+        let unsteered = &mut self.unsteered;
+        let mut key = |link| before(link).unwrap_or_else(|_| key_of(seen.next().flatten(), unsteered));
+        let looked_at = there.into_iter().map(|link| (link, key(link))).collect();
+        self.tables(links).insert(pid, looked_at);
         self.allowance.spend(started.elapsed());
         Ok(())
     }
@@ -162,17 +191,11 @@ impl Descriptors {
 
 /// What leads to a process's open file of this number.
 pub(crate) fn link(pid: u32, number: i32) -> PathBuf {
-    Links::Open.path(pid, name_of(number))
+    Links::Open.path(pid, (number.unsigned_abs().into(), 0))
 }
 
-/// How its link is called.
-fn name_of(number: i32) -> reach::Link {
-    (number.unsigned_abs().into(), 0)
-}
-
-/// Has the process this file open under this number?
-pub(crate) fn is_open_as(pid: u32, number: i32, key: FileKey) -> bool {
-    file_at::look(&link(pid, number)).is_ok_and(|looks| looks.is(key))
+fn leads_to(link: &Path, key: FileKey) -> bool {
+    file_at::look(link).is_ok_and(|looks| looks.is(key))
 }
 
 fn key_of(seen: Option<Seen>, unsteered: &mut Vec<(PathBuf, &'static str)>) -> FileKey {
@@ -263,10 +286,26 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_mapped_and_closed_is_found() {
+        let program = FileKey::of(&std::fs::File::open("/proc/self/exe").unwrap()).unwrap();
+        let (_open, other) = open();
+        let pid = std::process::id();
+        let mut descriptors = Descriptors::new();
+        for _ in 0..2 {
+            let link = descriptors.find_mapped(pid, program, Search::Certain).unwrap();
+            assert!(leads_to(&link, program));
+            assert_eq!(descriptors.find_mapped(pid, other, Search::Certain), None);
+        }
+        descriptors.forget_process(pid);
+        assert!(descriptors.mapped.is_empty());
+    }
+
+    #[test]
     fn a_process_that_is_none_has_nothing_open() {
         let (_file, key) = open();
         let mut descriptors = Descriptors::new();
         assert_eq!(descriptors.find(u32::MAX, key, Search::Certain), Err(Unknown::NotOpen));
+        assert_eq!(descriptors.find_mapped(u32::MAX, key, Search::Certain), None);
         assert_eq!(descriptors.find_all(u32::MAX, key, true), []);
     }
 

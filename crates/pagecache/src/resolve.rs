@@ -14,11 +14,9 @@ use crate::descriptors::{self, Descriptors, Search, Unknown};
 use crate::file_at::{Looks, look, open_again, path_of};
 use crate::file_key::FileKey;
 use crate::handles::Mounts;
+use crate::kernel;
 use crate::own_mounts;
-use crate::reach::{self, Links, Seen};
-
-/// Mappings of a process that are looked at, 2 ms; a file mapped beyond is looked for by its inode number.
-const MAPPINGS: usize = 1024;
+use crate::reach;
 
 /// A file that was found, and stays what it is whatever the process does to its descriptor meanwhile.
 #[derive(Debug)]
@@ -92,7 +90,7 @@ pub(crate) fn find(
     number
         .ok()
         .and_then(|number| found_at(&descriptors::link(tgid, number), key))
-        .or_else(|| among_mappings(tgid, key))
+        .or_else(|| found_at(&descriptors.find_mapped(tgid, key, search)?, key))
         .or(numbered)
         .or_else(|| by_number(key, generation, mounts))
         .ok_or(number.err().unwrap_or(Unknown::NotOpen))
@@ -107,17 +105,14 @@ fn found_at(link: &Path, key: FileKey) -> Option<Found> {
     Some(Found { path: path_of(&there)?, looks, via: Via::Path(there) })
 }
 
-fn among_mappings(tgid: u32, key: FileKey) -> Option<Found> {
-    let mappings = reach::links(tgid, Links::Mapped, MAPPINGS).ok()?;
-    let seen = reach::look_at_links(tgid, Links::Mapped, &mappings);
-    let is_it = |seen: &Seen| Looks::of(seen, seen.there.as_ref()).is(key);
-    let it = mappings.iter().zip(&seen).filter(|(_, seen)| seen.as_ref().is_some_and(is_it));
-    it.into_iter().find_map(|(link, _)| found_at(&Links::Mapped.path(tgid, *link), key))
-}
-
-/// Opens an inode by its number, if its path can be told. Without a generation it could be another one by now.
+/// Opens an inode by its number, if its path can be told. Without a generation it could be another one by now, but for those
+/// that have none: of file systems that were written as a whole (`mke2fs -d`, as images of machines are) and such as are only
+/// read. To ext4 none means any (`ext4_nfs_get_inode` of `fs/ext4/super.c`).
 fn by_number(key: FileKey, generation: u32, mounts: &mut Mounts) -> Option<Found> {
-    let file = (generation != 0).then(|| mounts.open(key, generation)).flatten()?;
+    let file = mounts.open(key, generation)?;
+    if generation == 0 && kernel::generation(&file) != 0 {
+        return None;
+    }
     let path = path_of(&file)?;
     // Opened by number, a file may not be connected to its directory: its path means nothing then.
     let looks = look(&path).ok().filter(|looks| looks.is(key))?;
