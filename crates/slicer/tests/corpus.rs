@@ -336,5 +336,5 @@ corpus! {
     refused_after_rights refused_variadic refused_asm refused_threads refused_read_after_write refused_one_of_two
     gives_up_unknown gives_up_unusual only_configuration generic common asks_the_program
     temporary forks comes_back variadic_names raises_limits reopens standard_streams positions printed_positions folders_by_descriptor
-    constant_pointers printed_names library_by_pointer one_wrapper local_tables waits stdin_by_getline arguments_in_turn mapped_backward mapped_twice declared_inside computed_lengths lengths_of_members results_of_types partial_tables terminal numbers_checked copies_by_name
+    constant_pointers printed_names library_by_pointer one_wrapper local_tables waits stdin_by_getline arguments_in_turn mapped_backward mapped_twice declared_inside computed_lengths lengths_of_members results_of_types partial_tables terminal numbers_checked copies_by_name own_allocator
 }

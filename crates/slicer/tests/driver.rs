@@ -101,6 +101,23 @@ fn what_the_front_end_cannot_read_preprocessed_is_read_as_it_was_written() {
     assert!(is_translated(&program));
 }
 
+/// Comments for documentation are part of what the front end says then, and types go by the names of macros.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn what_is_read_as_it_was_written_goes_with_what_was_preprocessed() {
+    let first = "#include <immintrin.h>\n#include <stdbool.h>\nbool backwards = true;\nlong step(int);\n\
+                 /*! Where the first one is. */\nstatic const long begins[2] = {16, 4};\n";
+    let main = format!("{first}{}", PROGRAM.replace("i * 4096)", "step(i) + begins[i % 2])"));
+    let other = "#include <stdbool.h>\nextern bool backwards;\n\
+                 long step(int i) { return (backwards ? i : 20 - i) * 4096l; }\n";
+    let folder = folder_with(&[("a.c", &main), ("b.c", other)]);
+    let path = |name: &str| folder.path().join(name);
+    for sources in [["a.c", "b.c"], ["b.c", "a.c"]] {
+        assert_eq!(cc(&["-o"], &[&path("prog"), &path(sources[0]), &path(sources[1])]), None);
+        assert!(is_translated(&path("prog")));
+    }
+}
+
 /// As gnulib has them: an inline function in a header of several units, which asks GCC whether a product overflows.
 const SIZES: &str = r#"
 #include <stdlib.h>

@@ -18,6 +18,9 @@ use crate::{Error, Input};
 /// Most nodes of a program. A translation unit of 2,000 lines has about 50,000.
 const MOST_NODES: usize = 20_000_000;
 
+/// What a declaration's comment for documentation is called, which stands among its parts.
+const COMMENT: &str = "FullComment";
+
 #[derive(Deserialize, Default)]
 struct RawSpot {
     offset: Option<u32>,
@@ -146,6 +149,7 @@ pub(crate) fn read_unit(
         name: &dump.name,
         file: main,
         ids: HashMap::new(),
+        has_bool: false,
         open: Vec::new(),
     };
     let root = reader.node(raw, None)?;
@@ -181,8 +185,28 @@ struct Reader<'a> {
     file: u32,
     /// clang's numbers of declarations.
     ids: HashMap<String, Id>,
+    /// Has the unit a type of its own of the name that `<stdbool.h>` gives to a macro?
+    has_bool: bool,
     /// References to resolve when all declarations are known.
     open: Vec<(Id, String)>,
+}
+
+/// The macro of `<stdbool.h>` for a type. Where there is one, clang writes it in the place of the type.
+const BOOL: &str = "bool";
+
+/// A type as it is called in units that have no such macro.
+fn without_macro(text: String) -> String {
+    if !text.contains(BOOL) {
+        return text;
+    }
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let mut renamed = String::with_capacity(text.len() + 1);
+    for piece in text.split_inclusive(|c| !is_part(c)) {
+        let word = piece.trim_end_matches(|c| !is_part(c));
+        renamed += if word == BOOL { "_Bool" } else { word };
+        renamed += &piece[word.len()..];
+    }
+    renamed
 }
 
 impl Reader<'_> {
@@ -221,7 +245,10 @@ impl Reader<'_> {
         let at = self.place(&raw.loc);
         let begin = self.place(&raw.range.begin);
         let end = self.place(&raw.range.end);
-        let text = |t: RawType| Type::new(t.spelled, t.desugared);
+        self.has_bool |= kind == Kind::Typedef && raw.name == BOOL;
+        let has_bool = self.has_bool;
+        let spelled = |text: String| if has_bool { text } else { without_macro(text) };
+        let text = |t: RawType| Type::new(spelled(t.spelled), t.desugared.map(spelled));
         let reference = raw.referenced.as_ref().map(|r| r.id.clone());
         let wanted = reference.or(raw.member).or(raw.target);
         let operator = match (&raw.referenced, raw.opcode.is_empty()) {
@@ -238,7 +265,7 @@ impl Reader<'_> {
         };
         // What `sizeof` is applied to, when that is a type, stands in for the value.
         let value = match (&raw.argument, kind) {
-            (Some(argument), Kind::SizeOf) => argument.spelled.clone(),
+            (Some(argument), Kind::SizeOf) => spelled(argument.spelled.clone()),
             _ => value,
         };
         self.tree.nodes.push(Node {
@@ -275,15 +302,46 @@ impl Reader<'_> {
         }
         let mut children = Vec::with_capacity(raw.array_filler.len() + raw.inner.len());
         for inner in raw.array_filler.into_iter().skip(1).chain(raw.inner) {
-            children.push(self.node(inner, Some(id))?);
+            if inner.kind.as_deref() == Some(COMMENT) {
+                self.pass(&inner);
+            } else {
+                children.push(self.node(inner, Some(id))?);
+            }
         }
         self.tree.nodes[id.ix()].children = children;
         Ok(id)
     }
 
+    /// Goes past a node that is not read: the places after it leave out the file that it names.
+    fn pass(&mut self, raw: &RawNode) {
+        self.place(&raw.loc);
+        self.place(&raw.range.begin);
+        self.place(&raw.range.end);
+        raw.inner.iter().for_each(|inner| self.pass(inner));
+    }
+
     fn resolve(&mut self) {
         for (id, wanted) in std::mem::take(&mut self.open) {
             self.tree.nodes[id.ix()].refers_to = self.ids.get(&wanted).copied();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_macro;
+
+    #[test]
+    fn what_is_called_by_a_macro_is_called_by_its_name() {
+        for (said, meant) in [
+            ("bool", "_Bool"),
+            ("const bool *", "const _Bool *"),
+            ("bool (*)(int, bool)", "_Bool (*)(int, _Bool)"),
+            ("struct bool_map", "struct bool_map"),
+            ("_Bool[3]", "_Bool[3]"),
+            ("struct abool (bool)", "struct abool (_Bool)"),
+        ] {
+            assert_eq!(without_macro(said.to_owned()), meant);
         }
     }
 }

@@ -40,7 +40,9 @@ pub(super) fn compile(
         return fs::write(object, bytes).map_err(failed);
     }
     let mut arguments = flags.to_vec();
-    arguments.extend(["-O1", "-w", "-fPIC", "-pthread", "-c", "-o"].map(OsString::from));
+    arguments.extend(
+        ["-O1", "-foptimize-sibling-calls", "-w", "-fPIC", "-pthread", "-c", "-o"].map(OsString::from),
+    );
     // By its bare name, which may get into the object: the folder is another one each time.
     arguments.extend([object.into(), source.file_name().unwrap_or_default().into()]);
     compiler.run_quietly(source.parent(), &arguments, "the runtime does not compile")?;

@@ -228,6 +228,9 @@ fn reaches(calls: &[BTreeSet<Func>], start: Func) -> bool {
     false
 }
 
+/// What stands for the function in a call through a pointer that nothing is known to have been stored in.
+pub(crate) const FUNCTION_NOT_FOLLOWED: &str = "a function through a pointer that is not followed";
+
 struct Resolver<'r> {
     program: &'r Program,
     models: &'r Models,
@@ -271,7 +274,7 @@ impl Resolver<'_> {
                     }
                 }
                 if call.targets.is_empty() && call.externals.is_empty() {
-                    call.externals.push("a function through a pointer that is not followed".to_owned());
+                    call.externals.push(FUNCTION_NOT_FOLLOWED.to_owned());
                 }
             }
         }

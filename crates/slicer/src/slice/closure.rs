@@ -21,6 +21,7 @@ use crate::memory::{Loc, Object};
 use crate::models::Io;
 
 use super::known::Known;
+use super::marks::Marks;
 
 /// Why a step is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +76,8 @@ pub(crate) struct Closure<'a> {
     kept_calls: Vec<Vec<Point>>,
     /// Steps without calls that are kept because they write something: whatever else they are asked for is the same.
     settled: Vec<Vec<bool>>,
-    /// Calls that are kept because they write these locations.
-    defined: HashSet<(Point, Loc)>,
+    /// Steps that are kept because they write these locations.
+    defined: Marks,
     why: HashMap<Point, Reason>,
     open: Vec<(Point, Reason)>,
 }
@@ -96,7 +97,7 @@ impl<'a> Closure<'a> {
             at_exit: vec![BTreeSet::new(); functions],
             kept_calls: vec![Vec::new(); functions],
             settled: known.graphs.iter().map(|g| vec![false; g.nodes.len()]).collect(),
-            defined: HashSet::new(),
+            defined: Marks::new(),
             why: HashMap::new(),
             open: Vec::new(),
         }
@@ -357,14 +358,15 @@ impl<'a> Closure<'a> {
     }
 
     fn take(&mut self, func: Func, sources: &Rc<Sources>, location: Loc, asked_by: Point) {
-        for step in &sources.steps {
-            self.define((func, *step), location, asked_by);
+        let count = self.known.graphs[func.ix()].nodes.len();
+        for step in self.defined.add(func, location, &sources.steps, count) {
+            self.define((func, step), location, asked_by);
         }
     }
 
-    /// A step is kept because it writes a location.
+    /// A step is kept because it writes a location, which it was not asked for before.
     fn define(&mut self, point: Point, location: Loc, asked_by: Point) {
-        if self.settled[point.0.ix()][point.1.ix()] || !self.defined.insert((point, location)) {
+        if self.settled[point.0.ix()][point.1.ix()] {
             return;
         }
         self.ask(point, Reason::Gives(asked_by, location));

@@ -19,13 +19,19 @@ use super::known::Known;
 use super::of_sites::close;
 use super::sites;
 use super::ways::{after, reached};
+use crate::ast::program::Func;
 use crate::flow::Point;
+use crate::flow::effects::FUNCTION_NOT_FOLLOWED;
+use crate::models::Model;
 
 /// Most rounds of one search. Each costs a slice of the program; with more the sites are refused as before.
 const MOST_ROUNDS: usize = 24;
 
 /// Most sites that are tried one by one, where they cannot all join.
 const MOST_ALONE: usize = 6;
+
+/// What the table of models says of functions that bring others into the program (dlopen(3)).
+const LOADS_CODE: &str = "loads code";
 
 /// Adds the sites that can be sliced as far as the slice comes.
 pub(super) fn extend(analysis: &Analysis<'_>, plain: Choice) -> (GivenUp, Choice) {
@@ -115,9 +121,27 @@ fn round(known: Known<'_>, choice: &Choice, wanted: &BTreeSet<usize>) -> Round {
 
 /// Do the steps that were given up since `before` lead to reads of a file that was sliced to its end without them?
 fn spoils(known: Known<'_>, before: &GivenUp, choice: &Choice) -> bool {
-    let from: Vec<Point> = known.given_up.points().filter(|point| !before.contains(*point)).collect();
+    let may_be_made = |point: &Point| !is_never_made(known, *point);
+    let new = known.given_up.points().filter(|point| !before.contains(*point));
+    let from: Vec<Point> = new.filter(may_be_made).collect();
     let after = after(known, &from);
     choice.chosen.iter().map(|number| &choice.sites[*number]).any(|site| {
         !sites::is_configuration(known, site) && site.reads.iter().any(|(f, s)| after[f.ix()][s.ix()])
     })
+}
+
+/// Is it a call through a pointer that holds no function in any run? A library has such pointers for those who give it
+/// functions of their own. Nothing may have come from where no source is known.
+fn is_never_made(known: Known<'_>, point: Point) -> bool {
+    let is_empty = |name: &String| name == FUNCTION_NOT_FOLLOWED;
+    let is_known = |name: &String| {
+        let loads = |model: &Model| model.unsupported.as_deref() == Some(LOADS_CODE);
+        is_empty(name) || known.models.get(name).is_some_and(|model| !loads(model))
+    };
+    known.call(point).is_some_and(|call| call.targets.is_empty() && call.externals.iter().all(is_empty))
+        && (0..known.graphs.len() as u32)
+            .map(Func)
+            .filter(|func| known.effects.reachable[func.ix()])
+            .flat_map(|func| known.effects.calls(func))
+            .all(|(_, call)| call.externals.iter().all(is_known))
 }

@@ -17,6 +17,7 @@ mod given_up;
 mod giving_up;
 pub(crate) mod judge;
 pub(crate) mod known;
+mod marks;
 pub(crate) mod numbers;
 mod of_sites;
 pub(crate) mod sites;

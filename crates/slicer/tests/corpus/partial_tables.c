@@ -42,6 +42,7 @@ static long down(long at)
 
 static const struct level levels[4] = {{1, {{"up", up}}}, {2, {{"down", down}, {"up", up}}}};
 static long *const offsets[3] = {&first, &second};
+/** Which offsets are used in turn. */
 static const short turns[64] = {3, 1, 2};
 
 static void look(void)
