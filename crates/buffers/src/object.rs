@@ -36,6 +36,9 @@ pub(crate) enum Stage {
     /// On the disk, and to be read from there.
     Kept,
     UnderWay,
+    /// The same without a frame: its request is silent, and somebody needed the frame. What comes of it all the same is for those
+    /// alone who wait for it.
+    Frameless,
 }
 
 pub(crate) enum Part {
@@ -93,6 +96,8 @@ pub(crate) enum Got {
 
 /// Neighbouring parts of one object, to be fetched by one request.
 pub(crate) struct Run {
+    /// Tells it from others.
+    pub(crate) number: u64,
     pub(crate) fixed: Arc<Fixed>,
     pub(crate) file: FileId,
     pub(crate) first: u32,

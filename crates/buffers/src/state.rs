@@ -5,9 +5,11 @@
 
 mod kept;
 mod queues;
+mod silent;
 mod untold;
 
 pub(crate) use kept::{Read, Write};
+use silent::{Silent, wait_without_frame};
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -59,6 +61,7 @@ pub(crate) struct State {
     writes: VecDeque<kept::Write>,
     tier: Option<Tier>,
     flow: Flow,
+    silent: Silent,
     batch: u32,
     /// Parts that are there and that nobody has read.
     unread: u32,
@@ -107,6 +110,7 @@ impl State {
             writes: VecDeque::new(),
             tier,
             flow: Flow::new(options.requests),
+            silent: Silent::default(),
             batch: 0,
             unread: 0,
             readers: Readers::default(),
@@ -310,6 +314,9 @@ impl State {
         {
             return Err(lost.clone());
         }
+        if let Some(pending) = wait_without_frame(open, part) {
+            return Ok(Got::Wait(pending));
+        }
         let (serial, block) = (open.fixed.serial, Block::new(file, part));
         let process = who.unwrap_or(self.own).process;
         self.tell_reference(now, process, serial, block, compute);
@@ -405,7 +412,10 @@ impl State {
         if self.engine.poll_timeout().is_some_and(|due| due <= now) {
             self.engine.handle_timeout(now);
         }
-        self.act();
+        self.act(now);
+        while self.engine.waits_for_frame() && self.take_frames(now) {
+            self.act(now);
+        }
         let batch = self.batch_wanted();
         if batch != self.batch {
             self.batch = batch;
@@ -417,15 +427,15 @@ impl State {
             let lost = self.object_mut(block.file).and_then(|open| open.lost.clone());
             let Some(lost) = lost else { return self.run_from(now, block) };
             self.fail(now, block, &lost);
-            self.act();
+            self.act(now);
         }
         None
     }
 
-    fn act(&mut self) {
+    fn act(&mut self, now: Nanos) {
         while let Some(action) = self.engine.poll_action() {
             match action {
-                Action::Fetch { block, reason, .. } => self.queue(block, reason),
+                Action::Fetch { block, reason, .. } => self.queue(now, block, reason),
                 Action::Evict { block } => {
                     let part = self.object_mut(block.file).and_then(|open| open.parts.remove(&block.index));
                     if let Some(part) = part {
@@ -466,6 +476,11 @@ impl State {
         };
         let Some(part_there) = open.parts.get_mut(&block.index) else { return true };
         let used = matches!(part_there, Part::Pending { waited_for: true, .. });
+        if matches!(part_there, Part::Pending { stage: Stage::Frameless, .. }) {
+            open.parts.remove(&block.index);
+            self.counts.wasted_bytes += if used { 0 } else { buffer.len() as u64 };
+            return true;
+        }
         buffer.publish(serial, block.index);
         *part_there = Part::Ready { buffer: buffer.clone(), used };
         self.unread += u32::from(!used);
@@ -484,16 +499,6 @@ impl State {
         let may = (self.counts.hedges + 1) * HEDGES_PART <= self.counts.requests;
         self.counts.hedges += u64::from(may);
         may
-    }
-
-    /// A request that is not answered lets another one have its place, if it may.
-    pub(crate) fn lend(&mut self) -> bool {
-        self.flow.lend()
-    }
-
-    /// It is answered, or has ended.
-    pub(crate) fn take_back(&mut self) {
-        self.flow.take_back();
     }
 
     /// A second request was the quicker one.
