@@ -17,6 +17,8 @@ use crate::tier::Kept;
 
 /// What does not change while an object is open.
 pub(crate) struct Fixed {
+    /// The number of its store.
+    pub(crate) store: usize,
     pub(crate) url: Arc<str>,
     pub(crate) path: String,
     pub(crate) source: Arc<dyn Source>,

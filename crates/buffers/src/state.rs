@@ -4,11 +4,13 @@
 //! under way. What of it is on a disk, says `kept`.
 
 mod kept;
+mod listed;
 mod queues;
 mod silent;
 mod untold;
 
 pub(crate) use kept::{Read, Write};
+use listed::Listed;
 use silent::{Silent, wait_without_frame};
 
 use std::collections::{HashMap, VecDeque};
@@ -53,6 +55,7 @@ pub(crate) struct State {
     /// By the engine's number.
     objects: Vec<Option<Open>>,
     by_name: HashMap<(usize, String), FileId>,
+    listed: Listed,
     opened: u64,
     open: u64,
     demanded: VecDeque<Block>,
@@ -102,6 +105,7 @@ impl State {
             request_parts: options.request_parts(),
             objects: Vec::new(),
             by_name: HashMap::new(),
+            listed: Listed::default(),
             opened: 0,
             open: 0,
             demanded: VecDeque::new(),
@@ -179,7 +183,11 @@ impl State {
             tier.add_file(file, length_blocks);
         }
         self.opened += 1;
+        if self.listed.get(&name).is_some_and(|listed| !listed.is_same(&stamp)) {
+            self.listed.forget(&name);
+        }
         let fixed = Arc::new(Fixed {
+            store,
             url: url.into(),
             path: path.to_owned(),
             source: source.clone(),
@@ -202,13 +210,6 @@ impl State {
         self.by_name.insert(name, file);
         self.open += 1;
         Ok((file, fixed))
-    }
-
-    /// The state in which an object is open, if it is.
-    pub(crate) fn known(&self, store: usize, path: &str) -> Option<Stamp> {
-        let file = self.by_name.get(&(store, path.to_owned()))?;
-        let open = self.objects.get(file.0 as usize)?.as_ref()?;
-        open.lost.is_none().then(|| open.fixed.stamp.clone())
     }
 
     /// One handle more of an open object.
@@ -527,6 +528,7 @@ impl State {
         let Some(open) = self.object_mut(run.file).filter(|open| open.fixed.serial == serial) else { return };
         if matches!(error, Error::Changed { .. } | Error::NotFound { .. }) {
             open.lost = Some(error.clone());
+            self.listed.forget(&(run.fixed.store, run.fixed.path.clone()));
         }
         for index in (run.first..).take(run.parts).skip(got) {
             self.fail(now, Block::new(run.file, index), error);

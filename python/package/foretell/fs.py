@@ -115,7 +115,7 @@ class _Shared:
         self.lock = threading.Lock()
         # By URL: paths of different file systems below may look alike.
         self.objects: OrderedDict[str, Object] = OrderedDict()
-        # Of another process's pool: what is open there need not be asked for.
+        # Of another process's pool: what is open or listed there need not be asked for.
         self.known = True
         self.stamps: OrderedDict[str, Stamp] = OrderedDict()
         # What the process that this one was forked from knew. Its lock may be held for ever.
