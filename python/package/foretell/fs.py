@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -241,8 +242,12 @@ class ForetellFileSystem(Listing, Waiting, ChainedFileSystem):  # type: ignore[m
         if self._service is not False:
             socket = None if self._service is True else self._service
             options = self._pool_options
-            with suppress(ConnectionError):
+            try:
                 return Pool.service(socket, timeout=options["timeout"], options=options["options"])
+            except ConnectionError as error:
+                # That there is none is as it may be. One that cannot be spoken to is there in vain.
+                if "speaks version" in str(error):
+                    warnings.warn(f"{error}; this process has a pool of its own", RuntimeWarning, stacklevel=2)
         return None
 
     def _attached(self) -> Pool | None:
