@@ -60,6 +60,20 @@ pub(crate) struct Open {
     pub(crate) lost: Option<Error>,
 }
 
+impl Open {
+    /// What a part has that waits for a request without a frame. The engine is not told of a reference to it: it would give up
+    /// something for what does not come.
+    pub(crate) fn wait_without_frame(&mut self, part: u32) -> Option<Arc<Pending>> {
+        match self.parts.get_mut(&part)? {
+            Part::Pending { pending, stage: Stage::Frameless, waited_for } => {
+                *waited_for = true;
+                Some(pending.clone())
+            }
+            _ => None,
+        }
+    }
+}
+
 /// How the parts of a read are referenced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sequence {

@@ -15,7 +15,7 @@ use crate::object::{Fixed, Run};
 use crate::shared::Shared;
 use crate::source::Fault;
 
-/// A request of which nothing has come for so long is silent (`state/silent.rs`).
+/// A request of which nothing has come for so long is silent ([`crate::silent`]).
 const SILENT: Duration = Duration::from_secs(1);
 
 /// Which of two requests for the same bytes is listened to.

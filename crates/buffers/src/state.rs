@@ -10,8 +10,6 @@ mod silent;
 mod untold;
 
 pub(crate) use kept::{Read, Write};
-use listed::Listed;
-use silent::{Silent, wait_without_frame};
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -25,6 +23,7 @@ use foretell_policy::{
 
 use crate::error::Error;
 use crate::flow::Flow;
+use crate::listed::Listed;
 use crate::memory::{Arena, Buffer, Lanes};
 use crate::object::{Fixed, Got, Open, Part, Run, Sequence, Stage, serial};
 use crate::options::{
@@ -33,6 +32,7 @@ use crate::options::{
 use crate::readers::{Readers, Reading};
 use crate::recorder::Recorder;
 use crate::ring::Rings;
+use crate::silent::Silent;
 use crate::source::{Source, Stamp};
 use crate::statistics::Statistics;
 use crate::tier::Tier;
@@ -315,7 +315,7 @@ impl State {
         {
             return Err(lost.clone());
         }
-        if let Some(pending) = wait_without_frame(open, part) {
+        if let Some(pending) = open.wait_without_frame(part) {
             return Ok(Got::Wait(pending));
         }
         let (serial, block) = (open.fixed.serial, Block::new(file, part));
