@@ -185,8 +185,8 @@ impl Pool {
 
     /// Open several, whose states are asked for at the same time.
     ///
-    /// known: of a pool of another process those that are open there are opened in the state that they have there, and
-    /// not asked for.
+    /// known: of a pool of another process those that are open or listed there are opened in the state that they have there,
+    /// and not asked for.
     #[pyo3(signature = (urls, *, known=false))]
     fn open_all(&self, py: Python<'_>, urls: Vec<String>, known: bool) -> PyResult<Vec<Object>> {
         let given: Vec<&str> = urls.iter().map(String::as_str).collect();

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -79,6 +80,26 @@ def test_what_else_fsspec_has(store: Store, tmp_path: Path) -> None:
             await fs._cat_file("bucket/new")
 
     asyncio.run(calls())
+
+
+def test_a_program_that_ends_waits_for_no_answer(store: Store, program: Program) -> None:
+    source = f"""
+        import asyncio
+        from foretell.fs import ForetellFileSystem
+        fs = ForetellFileSystem("s3", {store.target!r}, timeout=3000, asynchronous=True)
+        async def patient():
+            try:
+                await asyncio.wait_for(fs._cat_file("{PATHS[0]}"), 0.5)
+            except asyncio.TimeoutError:
+                print("late")
+        asyncio.run(patient())
+    """
+    store.gate.clear()
+    try:
+        ended = program("-c", dedent(source))
+    finally:
+        store.gate.set()
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "late\n", "")
 
 
 def test_a_file_system_for_both_has_no_thread_of_fsspecs(program: Program, tmp_path: Path) -> None:

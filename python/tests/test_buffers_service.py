@@ -93,3 +93,14 @@ def test_without_a_service_and_after_its_end_one_reads_alone(store: Store, tmp_p
     with pytest.raises(ConnectionError):
         fs.cat_file(PATHS[2])
     assert fs.cat_file(PATHS[2]) == store.objects[PATHS[2]]
+
+
+def test_a_service_of_another_version_is_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def service(*args: object, **options: object) -> Pool:
+        raise ConnectionError("the shared pool: the pool's process speaks version 1 of this, and not 9")
+
+    monkeypatch.setattr(Pool, "service", service)
+    (tmp_path / "a").write_bytes(b"there")
+    with pytest.warns(RuntimeWarning, match="speaks version 1 of this, and not 9; this process has a pool of its own"):
+        fs = ForetellFileSystem("file", budget_bytes=1 << 20, service=True, skip_instance_cache=True)
+    assert fs.cat_file(str(tmp_path / "a")) == b"there"

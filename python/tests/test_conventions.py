@@ -175,6 +175,21 @@ def test_a_wrong_option_is_named(store: Store, options: dict[str, Any], kind: ty
         file_system(store, **options)
 
 
+@pytest.mark.parametrize("chunks", [["bucket/a"], "bucket/a", [("bucket/a", 0)]])
+def test_paths_alone_are_not_taken_for_ranges(store: Store, chunks: Any) -> None:
+    store.objects["bucket/a"] = b"1"
+    with pytest.raises(TypeError, match=r"chunks\[0\]: \(path, offset, length\) is needed, not "):
+        file_system(store).disclose(chunks)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "nonsense", ""])
+def test_an_address_of_nothing_is_one_line(address: str, capfd: pytest.CaptureFixture[str]) -> None:
+    fs = ForetellFileSystem("s3", {"key": "a", "secret": "b", "endpoint_url": address}, skip_instance_cache=True)
+    with pytest.raises((OSError, ValueError), match="no address"):
+        fs.cat_file("bucket/a")
+    assert capfd.readouterr().err == ""
+
+
 def test_options_of_the_store_need_not_be_text(store: Store) -> None:
     store.objects["bucket/a"] = b"1"
     assert file_system(store, options={"virtual_hosted_style_request": False}).cat_file("bucket/a") == b"1"

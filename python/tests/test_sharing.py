@@ -42,6 +42,21 @@ def test_several_processes_fetch_as_much_as_one(store: Store, start_method: str,
     assert (statistics.fetched_bytes, statistics.references) == (120 * 5000, 240)
 
 
+def test_what_one_has_listed_nobody_asks_for(store: Store) -> None:
+    fs = file_system(store)
+    fs.find("bucket")
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        assert pool.map(fs.cat_file, PATHS[1:]) == [store.objects[path] for path in PATHS[1:]]
+    assert store.asked("HEAD") == []
+    # What has changed since is found out once, and asked for then.
+    store.objects[PATHS[0]] = b"new"
+    guest = attached(fs)
+    with pytest.raises(ChangedError):
+        guest.cat_file(PATHS[0])
+    assert guest.cat_file(PATHS[0]) == b"new"
+    assert store.asked("HEAD") == [PATHS[0]]
+
+
 def test_a_child_gets_what_its_parent_has_and_the_errors(store: Store) -> None:
     fs = file_system(store, part_bytes=4096)
     with fs.open(PATHS[0]) as file:

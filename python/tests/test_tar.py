@@ -145,3 +145,8 @@ def test_the_index_has_what_tarfile_finds(store: Store) -> None:
         expected = [(one.name, one.offset_data, one.size) for one in whole if one.isreg() and one.name != ".hidden"]
     assert found.members == expected
     assert json.loads(json.dumps(found.members)) == [list(member) for member in expected]
+
+
+def test_a_path_is_one_shard(store: Store) -> None:
+    fs = file_system(store)
+    assert len(Samples.of(fs, SHARDS[0])) == len(Samples.of(fs, SHARDS[:1])) == 25

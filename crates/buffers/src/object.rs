@@ -17,6 +17,8 @@ use crate::tier::Kept;
 
 /// What does not change while an object is open.
 pub(crate) struct Fixed {
+    /// The number of its store.
+    pub(crate) store: usize,
     pub(crate) url: Arc<str>,
     pub(crate) path: String,
     pub(crate) source: Arc<dyn Source>,
@@ -36,6 +38,9 @@ pub(crate) enum Stage {
     /// On the disk, and to be read from there.
     Kept,
     UnderWay,
+    /// The same without a frame: its request is silent, and somebody needed the frame. What comes of it all the same is for those
+    /// alone who wait for it.
+    Frameless,
 }
 
 pub(crate) enum Part {
@@ -53,6 +58,20 @@ pub(crate) struct Open {
     pub(crate) read_to: u32,
     /// Why no more of it can be fetched.
     pub(crate) lost: Option<Error>,
+}
+
+impl Open {
+    /// What a part has that waits for a request without a frame. The engine is not told of a reference to it: it would give up
+    /// something for what does not come.
+    pub(crate) fn wait_without_frame(&mut self, part: u32) -> Option<Arc<Pending>> {
+        match self.parts.get_mut(&part)? {
+            Part::Pending { pending, stage: Stage::Frameless, waited_for } => {
+                *waited_for = true;
+                Some(pending.clone())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// How the parts of a read are referenced.
@@ -93,6 +112,8 @@ pub(crate) enum Got {
 
 /// Neighbouring parts of one object, to be fetched by one request.
 pub(crate) struct Run {
+    /// Tells it from others.
+    pub(crate) number: u64,
     pub(crate) fixed: Arc<Fixed>,
     pub(crate) file: FileId,
     pub(crate) first: u32,

@@ -69,7 +69,7 @@ impl Pool {
         self.open_some(urls, false)
     }
 
-    /// The same; with `known`, an object that is open already is opened in the same state.
+    /// The same; with `known`, an object that is open already, or was listed, is opened in that state.
     pub(crate) fn open_some(&self, urls: &[&str], known: bool) -> Result<Vec<Result<Object, Error>>, Error> {
         self.shared.is_ours()?;
         let places: Vec<_> = urls.iter().map(|url| self.store(url)).collect();
@@ -137,12 +137,14 @@ impl Pool {
     /// When the URL or an option is wrong, when the store refuses or cannot list, and beyond 1,048,576 entries.
     pub fn list(&self, url: &str, deep: bool) -> Result<Vec<Entry>, Error> {
         self.shared.is_ours()?;
-        let (_, source, path) = self.store(url)?;
+        let (store, source, path) = self.store(url)?;
         let listed = self.shared.ask(vec![(source, path)], move |(source, path)| async move {
             source.list(&path, deep, MOST_LISTED).await
         })?;
         let entries = listed.into_iter().next().unwrap_or(Ok(Vec::new())).map_err(|fault| fault.of(url))?;
-        not_too_many(entries)
+        let entries = not_too_many(entries)?;
+        self.shared.state().list(store, &entries);
+        Ok(entries)
     }
 
     /// Says what will be read, in this order, after all that was said before: object, offset, length. Gives how many of the

@@ -15,7 +15,7 @@ use crate::object::{Fixed, Run};
 use crate::shared::Shared;
 use crate::source::Fault;
 
-/// A request of which nothing has come for so long lends its place to others: the store, or the mount, may never answer.
+/// A request of which nothing has come for so long is silent ([`crate::silent`]).
 const SILENT: Duration = Duration::from_secs(1);
 
 /// Which of two requests for the same bytes is listened to.
@@ -34,6 +34,10 @@ struct Filler {
     first: Option<Nanos>,
     buffer: Option<Filling>,
     error: Option<Error>,
+    /// Pieces that came, of whatever length.
+    pieces: u64,
+    /// Nothing has come for some time.
+    is_silent: bool,
     /// Its place is lent to another request.
     is_lent: bool,
 }
@@ -51,10 +55,9 @@ impl Filler {
             return false;
         }
         let Some(shared) = self.shared.upgrade() else { return false };
-        if self.first.is_none() {
-            self.first = Some(shared.now());
-            self.take_back(&shared);
-        }
+        self.first.get_or_insert_with(|| shared.now());
+        self.pieces += 1;
+        self.is_heard(&shared);
         self.bytes += chunk.len() as u64;
         let asked = self.asked();
         while !chunk.is_empty() && self.got < self.run.parts {
@@ -77,17 +80,23 @@ impl Filler {
         self.got < self.run.parts
     }
 
-    /// Nothing has come for some time, unless something has.
-    fn lend(&mut self) {
-        let Some(shared) = self.shared.upgrade().filter(|_| self.first.is_none()) else { return };
-        let mut state = shared.state();
-        self.is_lent = state.lend();
-        shared.pump(&mut state);
+    /// Has something come since so many pieces had? If not, the request is silent. Gives how many have come.
+    fn listen(&mut self, pieces: u64) -> u64 {
+        if self.pieces == pieces
+            && !self.is_silent
+            && let Some(shared) = self.shared.upgrade()
+        {
+            let mut state = shared.state();
+            self.is_silent = true;
+            self.is_lent = state.is_silent(&self.run, self.got);
+            shared.pump(&mut state);
+        }
+        self.pieces
     }
 
-    fn take_back(&mut self, shared: &Shared) {
-        if std::mem::take(&mut self.is_lent) {
-            shared.state().take_back();
+    fn is_heard(&mut self, shared: &Shared) {
+        if std::mem::take(&mut self.is_silent) {
+            shared.state().is_heard(&self.run, std::mem::take(&mut self.is_lent));
         }
     }
 
@@ -118,7 +127,7 @@ impl Drop for Filler {
             self.error.take().unwrap_or_else(cut_off)
         });
         if let Some(shared) = self.shared.upgrade() {
-            self.take_back(&shared);
+            self.is_heard(&shared);
             let mut state = shared.state();
             let now = shared.now();
             state.ended(now, &self.run, self.first, self.got, self.bytes, error.as_ref());
@@ -145,6 +154,8 @@ pub(crate) async fn serve(shared: Weak<Shared>, run: Run) {
         first: None,
         buffer: None,
         error: None,
+        pieces: 0,
+        is_silent: false,
         is_lent: false,
     };
     let asked = filler.asked();
@@ -167,15 +178,17 @@ pub(crate) async fn serve(shared: Weak<Shared>, run: Run) {
 async fn ask(filler: &mut Filler, fixed: &Fixed, range: Range<u64>) -> Result<(), Fault> {
     let shared = filler.shared.clone();
     let filler = Mutex::new(filler);
-    let lending = async {
-        tokio::time::sleep(SILENT).await;
-        filler.lock().unwrap_or_else(PoisonError::into_inner).lend();
-        std::future::pending::<()>().await;
+    let listening = async {
+        let mut pieces = 0;
+        loop {
+            tokio::time::sleep(SILENT).await;
+            pieces = filler.lock().unwrap_or_else(PoisonError::into_inner).listen(pieces);
+        }
     };
-    match select(pin!(ask_twice(&shared, &filler, fixed, range)), pin!(lending)).await {
+    match select(pin!(ask_twice(&shared, &filler, fixed, range)), pin!(listening)).await {
         Either::Left((outcome, _)) => outcome,
         // It never ends.
-        Either::Right(((), asking)) => asking.await,
+        Either::Right((never, _)) => never,
     }
 }
 

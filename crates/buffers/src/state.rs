@@ -4,7 +4,9 @@
 //! under way. What of it is on a disk, says `kept`.
 
 mod kept;
+mod listed;
 mod queues;
+mod silent;
 mod untold;
 
 pub(crate) use kept::{Read, Write};
@@ -21,6 +23,7 @@ use foretell_policy::{
 
 use crate::error::Error;
 use crate::flow::Flow;
+use crate::listed::Listed;
 use crate::memory::{Arena, Buffer, Lanes};
 use crate::object::{Fixed, Got, Open, Part, Run, Sequence, Stage, serial};
 use crate::options::{
@@ -29,6 +32,7 @@ use crate::options::{
 use crate::readers::{Readers, Reading};
 use crate::recorder::Recorder;
 use crate::ring::Rings;
+use crate::silent::Silent;
 use crate::source::{Source, Stamp};
 use crate::statistics::Statistics;
 use crate::tier::Tier;
@@ -51,6 +55,7 @@ pub(crate) struct State {
     /// By the engine's number.
     objects: Vec<Option<Open>>,
     by_name: HashMap<(usize, String), FileId>,
+    listed: Listed,
     opened: u64,
     open: u64,
     demanded: VecDeque<Block>,
@@ -59,6 +64,7 @@ pub(crate) struct State {
     writes: VecDeque<kept::Write>,
     tier: Option<Tier>,
     flow: Flow,
+    silent: Silent,
     batch: u32,
     /// Parts that are there and that nobody has read.
     unread: u32,
@@ -99,6 +105,7 @@ impl State {
             request_parts: options.request_parts(),
             objects: Vec::new(),
             by_name: HashMap::new(),
+            listed: Listed::default(),
             opened: 0,
             open: 0,
             demanded: VecDeque::new(),
@@ -107,6 +114,7 @@ impl State {
             writes: VecDeque::new(),
             tier,
             flow: Flow::new(options.requests),
+            silent: Silent::default(),
             batch: 0,
             unread: 0,
             readers: Readers::default(),
@@ -175,7 +183,11 @@ impl State {
             tier.add_file(file, length_blocks);
         }
         self.opened += 1;
+        if self.listed.get(&name).is_some_and(|listed| !listed.is_same(&stamp)) {
+            self.listed.forget(&name);
+        }
         let fixed = Arc::new(Fixed {
+            store,
             url: url.into(),
             path: path.to_owned(),
             source: source.clone(),
@@ -198,13 +210,6 @@ impl State {
         self.by_name.insert(name, file);
         self.open += 1;
         Ok((file, fixed))
-    }
-
-    /// The state in which an object is open, if it is.
-    pub(crate) fn known(&self, store: usize, path: &str) -> Option<Stamp> {
-        let file = self.by_name.get(&(store, path.to_owned()))?;
-        let open = self.objects.get(file.0 as usize)?.as_ref()?;
-        open.lost.is_none().then(|| open.fixed.stamp.clone())
     }
 
     /// One handle more of an open object.
@@ -310,6 +315,9 @@ impl State {
         {
             return Err(lost.clone());
         }
+        if let Some(pending) = open.wait_without_frame(part) {
+            return Ok(Got::Wait(pending));
+        }
         let (serial, block) = (open.fixed.serial, Block::new(file, part));
         let process = who.unwrap_or(self.own).process;
         self.tell_reference(now, process, serial, block, compute);
@@ -405,7 +413,10 @@ impl State {
         if self.engine.poll_timeout().is_some_and(|due| due <= now) {
             self.engine.handle_timeout(now);
         }
-        self.act();
+        self.act(now);
+        while self.engine.waits_for_frame() && self.take_frames(now) {
+            self.act(now);
+        }
         let batch = self.batch_wanted();
         if batch != self.batch {
             self.batch = batch;
@@ -417,15 +428,15 @@ impl State {
             let lost = self.object_mut(block.file).and_then(|open| open.lost.clone());
             let Some(lost) = lost else { return self.run_from(now, block) };
             self.fail(now, block, &lost);
-            self.act();
+            self.act(now);
         }
         None
     }
 
-    fn act(&mut self) {
+    fn act(&mut self, now: Nanos) {
         while let Some(action) = self.engine.poll_action() {
             match action {
-                Action::Fetch { block, reason, .. } => self.queue(block, reason),
+                Action::Fetch { block, reason, .. } => self.queue(now, block, reason),
                 Action::Evict { block } => {
                     let part = self.object_mut(block.file).and_then(|open| open.parts.remove(&block.index));
                     if let Some(part) = part {
@@ -466,6 +477,11 @@ impl State {
         };
         let Some(part_there) = open.parts.get_mut(&block.index) else { return true };
         let used = matches!(part_there, Part::Pending { waited_for: true, .. });
+        if matches!(part_there, Part::Pending { stage: Stage::Frameless, .. }) {
+            open.parts.remove(&block.index);
+            self.counts.wasted_bytes += if used { 0 } else { buffer.len() as u64 };
+            return true;
+        }
         buffer.publish(serial, block.index);
         *part_there = Part::Ready { buffer: buffer.clone(), used };
         self.unread += u32::from(!used);
@@ -484,16 +500,6 @@ impl State {
         let may = (self.counts.hedges + 1) * HEDGES_PART <= self.counts.requests;
         self.counts.hedges += u64::from(may);
         may
-    }
-
-    /// A request that is not answered lets another one have its place, if it may.
-    pub(crate) fn lend(&mut self) -> bool {
-        self.flow.lend()
-    }
-
-    /// It is answered, or has ended.
-    pub(crate) fn take_back(&mut self) {
-        self.flow.take_back();
     }
 
     /// A second request was the quicker one.
@@ -522,6 +528,7 @@ impl State {
         let Some(open) = self.object_mut(run.file).filter(|open| open.fixed.serial == serial) else { return };
         if matches!(error, Error::Changed { .. } | Error::NotFound { .. }) {
             open.lost = Some(error.clone());
+            self.listed.forget(&(run.fixed.store, run.fixed.path.clone()));
         }
         for index in (run.first..).take(run.parts).skip(got) {
             self.fail(now, Block::new(run.file, index), error);

@@ -108,7 +108,7 @@ impl Place {
         let brought = access.iter().flat_map(|access| &access.environment);
         // Lines that differ by the types alone.
         macro_rules! build {
-            ($begun:expr, $environment:expr, $unsigned:expr) => {{
+            ($begun:expr, $environment:expr, $unsigned:expr, $addresses:expr) => {{
                 let mut builder = $begun.with_http_connector(Listening);
                 for (name, value) in $environment {
                     // As `from_env` takes them: what it does not know is somebody else's.
@@ -122,6 +122,9 @@ impl Place {
                 for (name, value) in limits.chain(given.iter().cloned()) {
                     let key = name.to_ascii_lowercase().parse().map_err(|_| unknown(&name))?;
                     builder = builder.with_config(key, value);
+                }
+                for key in $addresses {
+                    builder.get_config_value(&key).map_or(Ok(()), |value| self.check_address(&value))?;
                 }
                 let unsigned = builder.get_config_value(&$unsigned).is_some_and(|value| is_true(&value));
                 let store = builder.build().map_err(wrong)?;
@@ -142,15 +145,18 @@ impl Place {
                 let own = access.is_none().then(|| Access::of_this_process(Vec::new()));
                 let environment = own.iter().flat_map(|access| &access.environment).chain(brought);
                 let begun = AmazonS3Builder::new().with_client_options(asking());
-                build!(begun, environment, AmazonS3ConfigKey::SkipSignature)
+                let addresses = [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint];
+                build!(begun, environment, AmazonS3ConfigKey::SkipSignature, addresses)
             }
             ObjectStoreScheme::GoogleCloudStorage => {
                 let own = access.is_none().then(GoogleCloudStorageBuilder::from_env);
-                build!(own.unwrap_or_default(), brought, GoogleConfigKey::SkipSignature)
+                let addresses = [GoogleConfigKey::BaseUrl];
+                build!(own.unwrap_or_default(), brought, GoogleConfigKey::SkipSignature, addresses)
             }
             ObjectStoreScheme::MicrosoftAzure => {
                 let own = access.is_none().then(MicrosoftAzureBuilder::from_env);
-                build!(own.unwrap_or_default(), brought, AzureConfigKey::SkipSignature)
+                let addresses = [AzureConfigKey::Endpoint];
+                build!(own.unwrap_or_default(), brought, AzureConfigKey::SkipSignature, addresses)
             }
             ObjectStoreScheme::Http => {
                 let mut client = ClientOptions::new()
@@ -176,6 +182,16 @@ impl Place {
             _ => return Err(Error::UnknownScheme { url: self.url.to_string() }),
         };
         Ok(Store::new(store))
+    }
+
+    /// The library takes any text for the address of a store, and panics at the first request.
+    fn check_address(&self, given: &str) -> Result<(), Error> {
+        let is_one = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+        if Url::parse(given).is_ok_and(|url| is_one(&url)) {
+            return Ok(());
+        }
+        let why = format!("'{given}' is no address of one; http://HOST:PORT or https://HOST is needed");
+        Err(Error::Store { url: self.url.to_string(), why })
     }
 }
 

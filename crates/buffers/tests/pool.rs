@@ -296,6 +296,16 @@ fn mistakes_are_one_line_each() {
     let error = Pool::new(mistyped).unwrap().open("s3://b/k").unwrap_err();
     assert_eq!(error.to_string(), "s3://b/k: its store has no option 'regoin'");
 
+    for (url, name) in [("s3://b/k", "endpoint"), ("gs://b/k", "base_url"), ("az://b/k", "endpoint")] {
+        for address in ["host:1", "nonsense", "file:///a", ""] {
+            let mut wrong = options(4);
+            wrong.store = vec![(name.to_owned(), address.to_owned())];
+            let error = Pool::new(wrong).unwrap().open(url).unwrap_err();
+            let why = format!("'{address}' is no address of one; http://HOST:PORT or https://HOST is needed");
+            assert_eq!(error.to_string(), format!("{url}: its store cannot be used: {why}"));
+        }
+    }
+
     let shelf = Shelf::new();
     shelf.put("a", 5000);
     let object = open(&pool, &shelf, "a");

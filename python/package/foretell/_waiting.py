@@ -11,7 +11,6 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
@@ -22,18 +21,20 @@ from fsspec.asyn import (  # type: ignore[import-untyped]
     get_loop,
 )
 
+from foretell._threads import Threads
+
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 # Requests of a pool under way at most.
 _THREADS = 64
 
-_threads: ThreadPoolExecutor | None = None
+_threads = Threads(_THREADS)
 
 
 def _forget_threads() -> None:
     global _threads
-    _threads = None
+    _threads = Threads(_THREADS)
 
 
 # They are not in the child.
@@ -44,10 +45,7 @@ async def waited(
     function: Callable[Arguments, Result], /, *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Result:
     """What a function returns that waits."""
-    global _threads
-    if _threads is None:
-        _threads = ThreadPoolExecutor(_THREADS, "foretell")
-    return await asyncio.get_running_loop().run_in_executor(_threads, partial(function, *args, **kwargs))
+    return await asyncio.wrap_future(_threads.submit(partial(function, *args, **kwargs)))
 
 
 def together(

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -31,6 +32,7 @@ from weakref import WeakValueDictionary
 from fsspec.implementations.chained import ChainedFileSystem  # type: ignore[import-untyped]
 
 from foretell._file import ForetellFile
+from foretell._listing import Listing
 from foretell._types import Policy
 from foretell._waiting import Waiting, together
 from foretell.pool import ChangedError, Object, Pool, Stamp, Statistics
@@ -115,7 +117,7 @@ class _Shared:
         self.lock = threading.Lock()
         # By URL: paths of different file systems below may look alike.
         self.objects: OrderedDict[str, Object] = OrderedDict()
-        # Of another process's pool: what is open there need not be asked for.
+        # Of another process's pool: what is open or listed there need not be asked for.
         self.known = True
         self.stamps: OrderedDict[str, Stamp] = OrderedDict()
         # What the process that this one was forked from knew. Its lock may be held for ever.
@@ -158,7 +160,7 @@ def _span(length: int, start: int, end: int | None) -> tuple[int, int]:
     return first, max(0, last - first)
 
 
-class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
+class ForetellFileSystem(Listing, Waiting, ChainedFileSystem):  # type: ignore[misc]
     """Files of another file system, through a pool of foretell's.
 
     target_protocol: the protocol below: "s3", "gs", "az", "http", "https", "file". Without one, paths are URLs.
@@ -240,8 +242,12 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
         if self._service is not False:
             socket = None if self._service is True else self._service
             options = self._pool_options
-            with suppress(ConnectionError):
+            try:
                 return Pool.service(socket, timeout=options["timeout"], options=options["options"])
+            except ConnectionError as error:
+                # That there is none is as it may be. One that cannot be spoken to is there in vain.
+                if "speaks version" in str(error):
+                    warnings.warn(f"{error}; this process has a pool of its own", RuntimeWarning, stacklevel=2)
         return None
 
     def _attached(self) -> Pool | None:
@@ -359,7 +365,9 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
         """Those of the first paths, as many as are held open: what is closed is fetched no more."""
         held: list[tuple[str, int, int | None]] = []
         paths: set[str] = set()
-        for chunk in chunks:
+        for at, chunk in enumerate(chunks):
+            if isinstance(chunk, str) or len(chunk) != 3:
+                raise TypeError(f"chunks[{at}]: (path, offset, length) is needed, not {chunk!r}")
             paths.add(chunk[0])
             if len(paths) > self._most_objects:
                 break
@@ -452,25 +460,9 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
             entries = [self.info(path)]
         return entries if detail else sorted(entry["name"] for entry in entries)
 
-    def find(
-        self,
-        path: str,
-        maxdepth: int | None = None,
-        withdirs: bool = False,
-        detail: bool = False,
-        prefix: str = "",
-        **kwargs: Any,
-    ) -> Any:
-        """All files under a path, by as few requests as their store needs; with a prefix, those that go on with it."""
-        if maxdepth is not None or withdirs:
-            found = super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True, **kwargs)
-        else:
-            found = {entry["name"]: entry for entry in self._listed(path, deep=True)}
-            if not found and self.isfile(path):
-                found = {entry["name"]: entry for entry in [self.info(path)]}
-        begin = f"{self._strip_protocol(path).rstrip('/')}/{prefix}"
-        names = sorted(name for name in found if not prefix or name.startswith(begin))
-        return {name: found[name] for name in names} if detail else names
+    def _lists_below(self, path: str) -> bool:
+        """Folders are parts of names. Local ones are there by themselves, and most servers of HTTP list nothing."""
+        return not self._url(path).startswith(("file://", "http://", "https://"))
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         """What is known of a path."""

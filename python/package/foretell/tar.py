@@ -72,8 +72,9 @@ class Samples:
         ]
 
     @classmethod
-    def of(cls, fs: ForetellFileSystem, paths: Sequence[str]) -> Samples:
+    def of(cls, fs: ForetellFileSystem, paths: str | Sequence[str]) -> Samples:
         """Looks through some shards. Raises ValueError for what is no tar file."""
+        paths = [paths] if isinstance(paths, str) else paths
         with ThreadPoolExecutor(_TOGETHER) as threads:
             return cls(fs, threads.map(lambda path: _looked_through(fs, path), paths))
 

@@ -8,13 +8,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use foretell_policy::{Block, Nanos, Reason};
+use foretell_policy::{Block, Input, Nanos, Reason};
 
 use super::{STALE, State};
 use crate::object::{Part, Run, Stage};
 
 impl State {
-    pub(super) fn queue(&mut self, block: Block, reason: Reason) {
+    pub(super) fn queue(&mut self, now: Nanos, block: Block, reason: Reason) {
         let is_kept = self.is_kept(block);
         let Some(open) = self.object_mut(block.file) else { return };
         let new = || Part::Pending { pending: Arc::default(), stage: Stage::Awaited, waited_for: false };
@@ -22,6 +22,10 @@ impl State {
         else {
             return;
         };
+        if *stage == Stage::Frameless {
+            self.engine.tell(now, Input::FetchFailed { block });
+            return;
+        }
         if is_kept {
             *waited_for |= reason == Reason::Demand;
             *stage = Stage::Kept;
@@ -99,7 +103,8 @@ impl State {
         let whole = parts as u64 * part_bytes >= fixed.stamp.length;
         let ticket = self.flow.begin(now.0, parts, whole);
         self.counts.requests += 1;
-        Some(Run { fixed, file: block.file, first, parts, pending: pending_parts, ticket })
+        let number = self.counts.requests;
+        Some(Run { number, fixed, file: block.file, first, parts, pending: pending_parts, ticket })
     }
 
     /// Forgets entries that say nothing any more, once there are too many.

@@ -22,6 +22,10 @@ pub(crate) struct Faults {
     pub(crate) silent: bool,
     /// To this one none comes.
     pub(crate) stuck: u64,
+    /// Answers come once this is taken back.
+    pub(crate) waits: bool,
+    /// The first piece comes, and the rest once this is taken back.
+    pub(crate) stalls: bool,
 }
 
 #[derive(Default)]
@@ -133,6 +137,9 @@ impl Source for Shelf {
             if faults.silent {
                 std::future::pending::<()>().await;
             }
+            while self.faults.lock().unwrap().waits {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
             if self.once_in(faults.stuck) {
                 std::future::pending::<()>().await;
             }
@@ -156,6 +163,9 @@ impl Source for Shelf {
                     return Ok(());
                 }
                 tokio::task::yield_now().await;
+                while self.faults.lock().unwrap().stalls {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
             }
             if fails { Err(Fault::Failed("connection reset".to_owned())) } else { Ok(()) }
         })

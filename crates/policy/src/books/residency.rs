@@ -37,6 +37,11 @@ impl Books {
         self.actions.push_back(Action::Fetch { block, reason: Reason::Demand, manager });
     }
 
+    /// Does a process wait for a frame?
+    pub(crate) fn waits_for_frame(&self) -> bool {
+        self.fetches.first_without_frame().is_some()
+    }
+
     /// Serves the processes that wait for a frame, as far as there are any.
     pub(crate) fn serve_awaited(&mut self) {
         while let Some((b, process)) = self.fetches.first_without_frame() {

@@ -220,6 +220,12 @@ impl Engine {
         if self.books.is_untidy() { Some(self.last) } else { self.books.next_deadline() }
     }
 
+    /// Does a reference wait, as all frames have fetches under way?
+    #[must_use]
+    pub fn waits_for_frame(&self) -> bool {
+        self.books.waits_for_frame()
+    }
+
     // ---- what inputs do ----
 
     fn reference(&mut self, now: Nanos, process: ProcessId, block: Block, stalled: bool) -> Access {
