@@ -81,7 +81,7 @@ impl Frames {
     pub(crate) fn touch(&mut self, blocks: &mut Blocks, b: BlockId) {
         let place = blocks[b].global_place;
         let mut moved = false;
-        let place = self.order.touch(place, |m, p| {
+        let place = self.order.touch(b, place, |m, p| {
             blocks[m].global_place = p;
             moved = true;
         });

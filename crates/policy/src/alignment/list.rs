@@ -252,14 +252,18 @@ impl List {
         const WORD: usize = size_of::<u64>();
         let from = (from.saturating_sub(self.first) as usize).min(self.marks.len());
         let to = (from + TOGETHER as usize).min(self.marks.len());
-        // What is not held counts as not disclosed.
-        let mut marks = [COMPLETED; TOGETHER as usize];
         let (front, back) = self.marks.as_slices();
-        let in_front = from.min(front.len())..to.min(front.len());
-        let split = in_front.len();
-        marks[..split].copy_from_slice(&front[in_front]);
-        let in_back = from.max(front.len()) - front.len()..to.max(front.len()) - front.len();
-        marks[split..to - from].copy_from_slice(&back[in_back]);
+        let whole = front.get(from..).and_then(<[u8]>::first_chunk::<{ TOGETHER as usize }>);
+        let marks = whole.copied().unwrap_or_else(|| {
+            // What is not held counts as not disclosed.
+            let mut marks = [COMPLETED; TOGETHER as usize];
+            let in_front = from.min(front.len())..to.min(front.len());
+            let split = in_front.len();
+            marks[..split].copy_from_slice(&front[in_front]);
+            let in_back = from.max(front.len()) - front.len()..to.max(front.len()) - front.len();
+            marks[split..to - from].copy_from_slice(&back[in_back]);
+            marks
+        });
         let wanted = if in_run { u64::from(RUN) * ONES } else { 0 };
         let mut found = 0;
         for (at, word) in marks.as_chunks::<WORD>().0.iter().enumerate() {

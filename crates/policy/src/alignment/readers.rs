@@ -107,14 +107,16 @@ impl Readers {
         }
     }
 
-    /// The same, and the stream itself; quicker for who was asked for last.
+    /// The same; quicker for who was asked for last.
     #[inline]
-    pub(crate) fn on(&mut self, reader: u32) -> Option<(usize, &mut Stream)> {
+    pub(crate) fn on(&mut self, reader: u32) -> Option<usize> {
         if self.readers.get(self.latest).is_none_or(|r| r.id != reader) {
             self.latest = self.readers.binary_search_by_key(&reader, |r| r.id).ok()?;
         }
-        let State::On(stream) = self.readers[self.latest].state else { return None };
-        Some((stream, &mut self.streams[stream]))
+        match self.readers[self.latest].state {
+            State::On(stream) => Some(stream),
+            _ => None,
+        }
     }
 
     /// Matches a reference of a reader: in which stream, and how. `found` gets every match; those of a new reader's

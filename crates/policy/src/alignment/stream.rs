@@ -258,6 +258,12 @@ impl Stream {
         resumed
     }
 
+    /// Were positions given up or made live again that [`Stream::take_moved`] has not told?
+    #[inline]
+    pub(crate) fn is_moved(&self) -> bool {
+        self.resumed.is_some() || self.low != self.told
+    }
+
     /// The first position of a range that is not used up.
     #[inline]
     pub(crate) fn first_unused(&self, range: Range<u32>) -> Option<u32> {
@@ -270,10 +276,25 @@ impl Stream {
         size_of::<Stream>() + self.list.bytes() + self.used.bytes()
     }
 
-    /// Matches a live reference.
-    pub fn reference(&mut self, r: Reference) -> Match {
+    /// Takes note of a live reference to a file that the list does not name; false where it names it.
+    #[inline]
+    pub(crate) fn passes_by(&mut self, file: u32) -> bool {
+        let lacks = self.list.slot(file).is_none();
+        if lacks {
+            self.tick();
+        }
+        lacks
+    }
+
+    #[inline]
+    fn tick(&mut self) {
         self.counts.references += 1;
         self.confidence.tick(self.counts.references, self.frontier.at(), &self.list, &self.used);
+    }
+
+    /// Matches a live reference.
+    pub fn reference(&mut self, r: Reference) -> Match {
+        self.tick();
         let Some(slot) = self.list.slot(r.file) else { return Match::Unpredicted };
         let file = *self.list.file(slot);
         let next = self.frontier.at();

@@ -25,11 +25,23 @@ impl Knowledge {
         let r = reference(blocks, b);
         // What comes after the end of the lists was not predicted, and not missed either.
         let ended = known.lists.iter().all(|l| l.ahead() == 0);
-        if known.lists.len() == 1 && known.readers.on(process.0).is_none() {
-            known.readers.assign(process.0, 0);
+        let mut on = known.readers.on(process.0);
+        if on.is_none() && known.lists.len() == 1 && known.readers.assign(process.0, 0) {
+            on = Some(0);
         }
-        if let Some((list, stream)) = known.readers.on(process.0) {
-            let found = stream.reference(r);
+        if let Some(list) = on
+            && let Some(stream) = known.readers.stream_mut(list)
+            && let Some(l) = known.lists.get_mut(list)
+        {
+            let found = if stream.passes_by(r.file) { Match::Unpredicted } else { stream.reference(r) };
+            l.note_explained(found != Match::Unpredicted);
+            // As a rule it changes nothing of a list that it is not explained by it.
+            if found == Match::Unpredicted
+                && !stream.is_moved()
+                && l.is_as_it_was(stream.frontier(), stream.is_asleep())
+            {
+                return Met { unpredicted: u32::from(!ended), ..Met::default() };
+            }
             let met = self.met(blocks, manager, list, b, found);
             return if ended { Met { unpredicted: 0, ..met } } else { met };
         }
@@ -38,6 +50,9 @@ impl Knowledge {
         self.is_behind = true;
         let mut all = Met::default();
         for (list, b, found) in matches.drain(..) {
+            if let Some(l) = self.list_mut(manager, list) {
+                l.note_explained(found != Match::Unpredicted);
+            }
             let met = self.met(blocks, manager, list, b, found);
             all.predicted += met.predicted;
             all.unpredicted += if ended { 0 } else { met.unpredicted };
@@ -55,7 +70,6 @@ impl Knowledge {
             return Met::default();
         };
         let explained = found != Match::Unpredicted;
-        l.note_explained(explained);
         let was_dormant = l.is_dormant();
         let mut rebuilds = false;
         if let Match::At(position) = found

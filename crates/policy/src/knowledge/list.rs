@@ -168,9 +168,21 @@ impl List {
     /// dormant or ceases to be.
     pub(super) fn set_cursor(&mut self, cursor: u32, asleep: bool) -> bool {
         self.cursor = cursor.min(self.end);
-        let least = if self.dormant { BELIEVED_SHARE } else { LEAST_SHARE };
-        let dormant = asleep || self.explained_share < least;
+        let dormant = self.becomes_dormant(asleep);
         std::mem::replace(&mut self.dormant, dormant) != dormant
+    }
+
+    /// Would [`List::set_cursor`] change nothing, and is nothing to be passed over?
+    #[inline]
+    pub(super) fn is_as_it_was(&self, cursor: u32, asleep: bool) -> bool {
+        cursor.min(self.end) == self.cursor
+            && self.becomes_dormant(asleep) == self.dormant
+            && self.late_before() <= self.passed
+    }
+
+    #[inline]
+    fn becomes_dormant(&self, asleep: bool) -> bool {
+        asleep || self.explained_share < if self.dormant { BELIEVED_SHARE } else { LEAST_SHARE }
     }
 
     pub(super) fn set_suspended(&mut self, suspended: bool) {

@@ -146,7 +146,7 @@ impl Level {
         let place = blocks[b].place;
         match &mut self.order {
             Order::Recency { blocks: list, .. } => {
-                let place = list.touch(place, |m, p| blocks[m].place = p);
+                let place = list.touch(b, place, |m, p| blocks[m].place = p);
                 blocks[b].place = place;
             }
             Order::Ranked { ranking, latest, named } => {
