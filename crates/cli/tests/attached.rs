@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use foretell_cgroup::{Controller, MemoryGroup, Place};
-use harness::{Ended, FORETELL, Tree, can_control, foretell, number, statistics, wait_until};
+use foretell_testkit::cached_pages;
+use harness::{Ended, FORETELL, Go, Tree, can_control, foretell, number, statistics, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 const MIB: usize = 1 << 20;
@@ -101,12 +102,19 @@ fn its_files_follow_a_rule_from_then_on() {
         return;
     }
     let tree = Tree::new(&[("data", 4 * MIB)]);
-    let mut job = job(&tree, "cat data data data > read; rm read");
+    let wait = "touch once; while [ ! -e on ]; do sleep 0.02; done";
+    let mut job = job(&tree, &format!("cat data > read; {wait}; cat data data > read; rm read"));
     tree.drop_cache();
     let (stats, pid) = (tree.file("stats"), job.id().to_string());
     let rule = tree.rule("mru");
     let attached = Attached::to(&["--pid", &pid, "--budget", "2M", "--rule", &rule, "--stats", text(&stats)]);
-    tree.write("go", "");
+    {
+        let _on = Go::at(tree.file("on"));
+        tree.write("go", "");
+        wait_until("the job has read", || tree.file("once").exists());
+        // A job that is quicker than we are would have ended before anything of its is evicted.
+        wait_until("some of it is evicted", || cached_pages(&tree.file("data")) < 4 * MIB / 4096);
+    }
     assert_eq!(job.wait().unwrap().code(), Some(7));
     let ended = attached.end();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);

@@ -9,7 +9,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use foretell_cgroup::{Controller, MemoryGroup, Place};
-use harness::{Ended, FORETELL, Tree, can_control, foretell, number, statistics};
+use foretell_testkit::cached_pages;
+use harness::{Ended, FORETELL, Go, Tree, can_control, foretell, number, statistics};
 
 const BLOCK: usize = 8192;
 /// Blocks of a file that each of the jobs here reads.
@@ -38,11 +39,22 @@ fn in_a_pid_namespace_and_those_below_a_job_is_steered_as_anywhere() {
     }
     let tree = Tree::new(&[("data", BLOCKS * BLOCK), ("state", 0)]);
     let (data, state) = (tree.file("data").display().to_string(), tree.file("state").display().to_string());
+    let (read, go) = (tree.file("read"), tree.file("go"));
     let script = format!(
         "{FORETELL} run --no-service --budget 1M --rule '{data}=mru' --stats {state} -- sh -c \
-         'cat {data} | cksum; unshare --pid --fork --mount-proc cat {data} | cksum; exit 7'"
+         'cat {data} | cksum; : > {}; {}; unshare --pid --fork --mount-proc cat {data} | cksum; exit 7'",
+        read.display(),
+        Go::awaited(&go).replace('\'', "")
     );
-    let Some(ended) = within(test, &["--pid", "--mount-proc"], &script) else { return };
+    if within(test, &["--pid", "--mount-proc"], "true").is_none() {
+        return;
+    }
+    // A job that is quicker than we are would have ended before anything of its is evicted.
+    let is_evicted = || read.exists() && cached_pages(data.as_ref()) < BLOCKS * BLOCK / 4096 / 2;
+    let ended = Go::when(&go, "most of it is evicted", is_evicted, || {
+        within(test, &["--pid", "--mount-proc"], &script)
+    });
+    let Some(ended) = ended else { return };
     assert_eq!(ended.code, Some(7), "{}", ended.stderr);
     let stats = statistics(state.as_ref());
     assert_eq!(stats["controlled"], true, "{}", ended.stderr);

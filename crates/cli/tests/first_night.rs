@@ -7,9 +7,10 @@ mod harness;
 use std::process::Command;
 
 use foretell_cgroup::{Controller, MemoryGroup, Place};
+use foretell_testkit::cached_pages;
 use harness::nights::Stage;
 use harness::slow_disk::SlowDisk;
-use harness::{Tree, can_control, foretell};
+use harness::{Go, Tree, can_control, foretell, wait_until};
 use serde_json::Value;
 
 #[test]
@@ -133,20 +134,46 @@ fn on_the_first_night_a_tree_whose_files_are_read_in_no_order_is_read_as_a_whole
     let volume = stage.tree.file("volume");
     std::fs::create_dir(&volume).unwrap();
     let _disk = SlowDisk::up(&volume, &["--latency-ms", "1", "--channels", "8"]);
+    let sample = |n: usize| volume.join(format!("samples/{}/{n}.dat", n % 20));
     for n in 0..1200 {
-        let directory = volume.join(format!("samples/{}", n % 20));
-        std::fs::create_dir_all(&directory).unwrap();
-        std::fs::write(directory.join(format!("{n}.dat")), vec![b'x'; 8000]).unwrap();
+        std::fs::create_dir_all(sample(n).parent().unwrap()).unwrap();
+        std::fs::write(sample(n), vec![b'x'; 8000]).unwrap();
     }
     rustix::fs::sync();
     for n in 0..1200 {
-        let file = std::fs::File::open(volume.join(format!("samples/{}/{n}.dat", n % 20))).unwrap();
+        let file = std::fs::File::open(sample(n)).unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     }
+    // From its end, which nobody reads ahead of but us: what comes of it tells that all before has been followed.
+    let last = volume.join("last");
+    std::fs::write(&last, vec![b'x'; 4 << 20]).unwrap();
+    let opened = std::fs::File::open(&last).unwrap();
+    opened.sync_all().unwrap();
+    rustix::fs::fadvise(&opened, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     let out = stage.tree.file("stats.json");
-    let shuffled = "for (1..1200) { $n = $_ * 7919 % 1201 - 1; open F, \"<\", \"$ARGV[0]/\".($n % 20).\"/$n.dat\"; sysread F, $b, 9000; $s += length $b } print $s";
-    let script = format!("sleep 3; perl -e '{shuffled}' '{}'", volume.join("samples").display());
-    let night = stage.night(&["--stats", out.to_str().unwrap()], &script);
+    let (go, end) = (stage.tree.file("go"), stage.tree.file("end"));
+    // Once it is known it takes its time, until the rest has come: on a busy machine it would be the quicker one.
+    let shuffled = "for (1..1200) { select(undef, undef, undef, 0.02) if $_ > 150 && ! -e $ARGV[1]; $n = $_ * 7919 % 1201 - 1; \
+         open F, \"<\", \"$ARGV[0]/samples/\".($n % 20).\"/$n.dat\"; sysread F, $b, 9000; $s += length $b } \
+         open F, \"<\", \"$ARGV[0]/last\"; for (reverse 32..63) { sysseek F, $_ << 16, 0; sysread F, $b, 1 << 16 } \
+         select(undef, undef, undef, 0.02) until -e $ARGV[2]; print $s";
+    let paths = [&volume, &go, &end].map(|path| format!("'{}'", path.display())).join(" ");
+    let script = format!("sleep 3; perl -e '{shuffled}' {paths}");
+    let night = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _end = Go::at(end.clone());
+            {
+                let _go = Go::at(go.clone());
+                wait_until("nearly all files are cached", || {
+                    let is_cached = |n: &usize| cached_pages(&sample(*n)) > 0;
+                    (0..1200).filter(is_cached).count() > 1150
+                });
+            }
+            // Half of it the job reads by itself.
+            wait_until("all has been followed", || cached_pages(&last) > 36 * 16);
+        });
+        stage.night(&["--stats", out.to_str().unwrap()], &script)
+    });
     assert_eq!((night.code, night.stdout.as_str()), (Some(0), "9600000"), "{}", night.stderr);
     let told: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
     let trees = &told["guesses"]["trees"];

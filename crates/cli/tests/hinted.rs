@@ -8,7 +8,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use harness::{FORETELL, Tree, can_control, foretell, number, statistics};
+use foretell_testkit::cached_pages;
+use harness::{FORETELL, Go, Tree, can_control, foretell, number, statistics};
 
 /// A list of the blocks of `file` in a scrambled order, and a script that reads them in this order.
 fn scrambled(file: &Path, blocks: u64) -> (String, String) {
@@ -83,23 +84,16 @@ fn a_fifo_and_standard_input_do_not_hold_the_program_up() {
     // The program itself says what it will read, waits a little, and reads.
     let (list, reads) = scrambled(&tree.file("a"), 64);
     let list = tree.write("list", format!("not a hint\n{list}"));
-    let script = format!("cat {} > {}; sleep 0.3; {reads}", list.display(), fifo.display());
+    let go = tree.file("go");
+    let script = format!("cat {} > {}; {}; {reads}", list.display(), fifo.display(), Go::awaited(&go));
     let stats = tree.file("stats.json");
     tree.drop_cache();
-    let ended = foretell([
-        "run",
-        "--quiet",
-        "--budget",
-        "4M",
-        "--hints",
-        &fifo.display().to_string(),
-        "--stats",
-        &stats.display().to_string(),
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ]);
+    let (said, written) = (fifo.display().to_string(), stats.display().to_string());
+    let arguments = [
+        "run", "--quiet", "--budget", "4M", "--hints", &said, "--stats", &written, "--", "sh", "-c", &script,
+    ];
+    let is_cached = || cached_pages(&tree.file("a")) >= 64;
+    let ended = Go::when(&go, "half of it is fetched", is_cached, || foretell(arguments));
     assert_eq!(ended.code, Some(0));
     assert!(ended.stderr.contains("fifo:1: offset and length"), "{}", ended.stderr);
     let stats = statistics(&stats);
@@ -181,7 +175,10 @@ fn what_was_recorded_can_be_given_back_whatever_the_files_are_called() {
     let [recording, list, stats] =
         ["r/recording", "r/list", "r/stats"].map(|name| tree.file(name).display().to_string());
     std::fs::create_dir(tree.file("r")).unwrap();
-    let script = format!("cd {} && sleep 0.3 && cat ./plain ./[!pr]* > /dev/null", tree.path().display());
+    let go = tree.file("r/go");
+    let (directory, wait) = (tree.path().display().to_string(), Go::awaited(&go));
+    let script = format!("cd {directory} && {wait} && cat ./plain ./[!pr]* > /dev/null");
+    std::fs::write(&go, "").unwrap();
     let run = |flags: &[&str]| {
         tree.drop_cache();
         let ended = foretell([&["run", "--quiet"], flags, &["--", "sh", "-c", &script]].concat());
@@ -209,10 +206,17 @@ fn what_was_recorded_can_be_given_back_whatever_the_files_are_called() {
         }
     }
     for hints in [&recording, &list] {
-        run(&["--budget", "4M", "--hints", hints, "--stats", &stats]);
+        // Five files of eight blocks, fetched while the program waits.
+        let is_cached = || {
+            let entries = std::fs::read_dir(tree.path()).unwrap().map(|entry| entry.unwrap().path());
+            entries.filter(|path| path.is_file()).map(|path| cached_pages(&path)).sum::<usize>() >= 80
+        };
+        tree.drop_cache();
+        Go::when(&go, "all is fetched", is_cached, || {
+            run(&["--budget", "4M", "--hints", hints, "--stats", &stats]);
+        });
         let stats = statistics(stats.as_ref());
         assert_eq!(number(&stats, "hints_skipped"), 0, "{stats}");
-        // Five files of eight blocks, fetched while the program sleeps.
         assert!(number(&stats, "prefetches") >= 40, "{stats}");
     }
 }

@@ -7,8 +7,9 @@ mod harness;
 use std::path::Path;
 use std::process::Command;
 
+use foretell_testkit::cached_pages;
 use foretell_testkit::mounts::{Overlay, disk, overlay};
-use harness::{Ended, Tree, can_control, foretell, number, statistics};
+use harness::{Ended, Go, Tree, can_control, foretell, number, statistics};
 
 const FILES: [(&str, usize); 3] = [("a.dat", 1 << 20), ("b.dat", 1 << 20), ("c.dat", 1 << 20)];
 
@@ -37,7 +38,9 @@ fn two_nights(tree: &Tree, pages: &Path, directory: &Path) {
     let state = tree.file("state");
     let stats = tree.file("stats.json");
     // A device in memory is so fast that the kernel's readahead would often be there first.
-    let script = format!("sleep 0.2; {}", reads(directory));
+    let go = tree.file("go");
+    let script = format!("{}; {}", Go::awaited(&go), reads(directory));
+    std::fs::write(&go, "").unwrap();
     let plain = Command::new("sh").args(["-c", &script]).output().unwrap();
     let night = |options: &[&str]| -> Ended {
         chill(pages);
@@ -48,7 +51,11 @@ fn two_nights(tree: &Tree, pages: &Path, directory: &Path) {
     };
     let first = night(&["--as", "watch"]);
     assert_eq!((first.code, first.stdout.as_bytes()), (Some(0), &plain.stdout[..]), "{}", first.stderr);
-    let second = night(&["--as", "steer", "--stats", stats.to_str().unwrap()]);
+    chill(pages);
+    let is_cached = || FILES.iter().any(|(name, _)| cached_pages(&pages.join(name)) > 0);
+    let second = Go::when(&go, "something is fetched ahead", is_cached, || {
+        night(&["--as", "steer", "--stats", stats.to_str().unwrap()])
+    });
     assert_eq!((second.code, second.stdout.as_bytes()), (Some(0), &plain.stdout[..]), "{}", second.stderr);
     assert!(second.stderr.contains("night 2 of 'job', steered"), "{}", second.stderr);
     let told = statistics(&stats);
@@ -124,6 +131,20 @@ fn files_that_are_read_past_the_page_cache_are_told() {
     assert!(says.contains("was read through the page cache"), "{says}");
     let says = said_of_run(&tree.path(), &reads(&tree.path()));
     assert!(!says.contains("was read through the page cache") && !says.contains("no effect"), "{says}");
+}
+
+/// As whoever drops all caches, or wants the memory, does.
+#[test]
+fn files_that_are_dropped_from_the_cache_are_not_taken_for_ones_that_are_read_past_it() {
+    let test = "files_that_are_dropped_from_the_cache_are_not_taken_for_ones_that_are_read_past_it";
+    if !can_control(test) {
+        return;
+    }
+    let tree = Tree::new(&[("a.dat", 100_000)]);
+    let drop =
+        format!("dd if={}/a.dat of=/dev/null count=0 iflag=nocache status=none", tree.path().display());
+    let says = said_of_run(&tree.path(), &drop);
+    assert!(!says.contains("was read through the page cache"), "{says}");
 }
 
 #[test]

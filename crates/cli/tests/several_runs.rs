@@ -12,7 +12,8 @@ use std::path::Path;
 use foretell_protocol::frame::Arrival;
 use foretell_protocol::message::Message;
 use foretell_protocol::{PROTOCOL, Part, Parts, Reader, Reply, Request};
-use harness::{Background, Hosts, Tree, can_control, foretell, number, statistics, wait_until};
+use foretell_testkit::cached_pages;
+use harness::{Background, Go, Hosts, Tree, can_control, foretell, number, statistics, wait_until};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, Signal};
 
@@ -94,21 +95,14 @@ fn a_joined_program_gives_hints_too() {
     let stats = tree.path().join("stats.json");
     tree.drop_cache();
     // Time for the prefetches: a program of a millisecond is over before the first.
-    let script = format!("sleep 1; cat {a} > /dev/null");
-    let ended = foretell([
-        "run",
-        "--quiet",
-        "--join",
-        &first.pid().to_string(),
-        "--hints",
-        &hints,
-        "--stats",
-        &stats.display().to_string(),
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ]);
+    let go = tree.file("go");
+    let script = format!("{}; cat {a} > /dev/null", Go::awaited(&go));
+    let (pid, written) = (first.pid().to_string(), stats.display().to_string());
+    let flags = ["run", "--quiet", "--join", &pid, "--hints", &hints, "--stats", &written];
+    let is_cached = || cached_pages(&tree.file("a")) >= 64;
+    let ended = Go::when(&go, "half of it is fetched", is_cached, || {
+        foretell([&flags[..], &["--", "sh", "-c", &script]].concat())
+    });
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     let part = statistics(&stats);
     assert_eq!(number(&part, "references"), 64, "{part}");

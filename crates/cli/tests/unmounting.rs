@@ -5,6 +5,7 @@
 mod harness;
 
 use std::path::Path;
+use std::process::Command;
 
 use harness::slow_disk::SlowDisk;
 use harness::{Tree, can_control, foretell};
@@ -135,6 +136,35 @@ fn what_a_job_has_mounted_itself_is_free_when_it_has_unmounted_it() {
             ended.stderr
         );
     }
+}
+
+/// A loop device is used again at once.
+#[test]
+fn what_takes_the_place_of_a_disk_that_was_unmounted_is_free_when_it_is_unmounted() {
+    let test = "what_takes_the_place_of_a_disk_that_was_unmounted_is_free_when_it_is_unmounted";
+    if !can_control(test) || !rustix::process::geteuid().is_root() {
+        println!("skipped: {test}: needs root and control");
+        return;
+    }
+    let tree = Tree::new(&[]);
+    let directory = tree.path().display().to_string();
+    let shell =
+        |script: &str| Command::new("sh").args(["-c", &format!("cd '{directory}'; {script}")]).status();
+    let made = "for i in old image; do truncate -s 16M $i; mkfs.ext4 -q -F $i || exit 3; done; mkdir a m; mount -o loop old a";
+    if !shell(made).unwrap().success() {
+        println!("skipped: {test}: no loop devices here");
+        return;
+    }
+    let script = format!(
+        "cd '{directory}'; umount a; mount -o loop image m || exit 3
+         for i in $(seq 40); do head -c 50000 /dev/zero > m/$i; done; sync; echo 1 > /proc/sys/vm/drop_caches
+         cat m/[0-9]* | wc -c; umount m || exit 4; losetup -j image | wc -l"
+    );
+    let rule = format!("{directory}/**=mru");
+    let way = ["run", "-q", "--no-service", "--budget", "1M", "--rule", &rule];
+    let ended = foretell(way.into_iter().chain(["--", "sh", "-c", &script]));
+    let _ = shell("mountpoint -q a && umount a");
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "2000000\n0\n"), "{}", ended.stderr);
 }
 
 /// The mounts that we open them through are attached nowhere.

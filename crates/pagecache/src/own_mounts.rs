@@ -7,7 +7,8 @@
 //!
 //! What has been mounted since we began is left alone altogether ([`is_new`]): a job that mounts a disk of its own unmounts it
 //! again, and goes on at once with what lies below, be it to check it, to copy it or to remove it; that has to be free then,
-//! and whole.
+//! and whole. Numbers of devices are used again, those of loop devices at once: one that was unmounted meanwhile is new when it
+//! comes back.
 //!
 //! That takes `CAP_SYS_ADMIN`, and is done where it is asked for ([`let_go_at_once`]). Where it does not work, or the mount
 //! is the root, which nobody unmounts, files are opened as by anybody else.
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat2, statx};
 
 use crate::kernel::open_quietly;
@@ -32,8 +34,8 @@ const MOST: usize = 64;
 const OPEN_TREE_CLONE: libc::c_uint = 1;
 
 static ARE_WANTED: AtomicBool = AtomicBool::new(false);
-/// What was mounted when that was asked for.
-static BEFORE: OnceLock<Mounted> = OnceLock::new();
+/// What was mounted when that was asked for, and still is.
+static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
 /// Disks of which a file was seen to lie on a mount that came later: nothing more is asked about them.
 static NEW_DISKS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 static COPIES: Mutex<Vec<Copied>> = Mutex::new(Vec::new());
@@ -41,13 +43,49 @@ static HAVE_CHANGED: AtomicBool = AtomicBool::new(false);
 /// Tells poll(2) when something is mounted or unmounted.
 static CHANGES: OnceLock<Option<File>> = OnceLock::new();
 
-/// What is mounted.
-#[derive(Debug)]
-struct Mounted {
+/// What was mounted at a time, and still is.
+#[derive(Debug, Default)]
+struct Before {
+    /// Tells poll(2) when something is mounted or unmounted.
+    changes: Option<File>,
+    /// Of each mount what does not change as long as it is there.
+    identities: HashSet<Vec<u8>>,
     /// The numbers of the mounts,
     mounts: HashSet<u64>,
     /// and those of their devices.
     devices: HashSet<u64>,
+}
+
+impl Before {
+    fn now() -> Before {
+        // Before it is read: no change is missed.
+        let mut before = Before { changes: File::open("/proc/self/mountinfo").ok(), ..Before::default() };
+        let mountinfo = fs::read("/proc/self/mountinfo").unwrap_or_default();
+        before.identities = proc_text::mount_identities(&mountinfo).map(Vec::from).collect();
+        before.count();
+        before
+    }
+
+    fn count(&mut self) {
+        let numbers = self.identities.iter().flat_map(|identity| proc_text::mount_numbers(identity));
+        (self.mounts, self.devices) = numbers.unzip();
+    }
+
+    /// Forgets what is mounted no more.
+    fn look(&mut self) {
+        let Some(changes) = &self.changes else { return };
+        let mut change = [PollFd::new(changes, PollFlags::PRI)];
+        let has_changed = poll(&mut change, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0);
+        if has_changed && let Ok(mountinfo) = fs::read("/proc/self/mountinfo") {
+            self.keep(&mountinfo);
+        }
+    }
+
+    fn keep(&mut self, mountinfo: &[u8]) {
+        let now: HashSet<&[u8]> = proc_text::mount_identities(mountinfo).collect();
+        self.identities.retain(|identity| now.contains(identity.as_slice()));
+        self.count();
+    }
 }
 
 /// A mount that files were opened on.
@@ -65,11 +103,7 @@ struct Copied {
 
 /// From now on what this process has open keeps no disk from being unmounted, and the space of no deleted file.
 pub fn let_go_at_once() {
-    BEFORE.get_or_init(|| {
-        let mountinfo = fs::read("/proc/self/mountinfo").unwrap_or_default();
-        let (mounts, devices) = proc_text::mount_numbers(&mountinfo).unzip();
-        Mounted { mounts, devices }
-    });
+    before().get_or_insert_with(Before::now);
     ARE_WANTED.store(true, Relaxed);
 }
 
@@ -116,7 +150,9 @@ pub(crate) fn is_new(file: impl AsFd) -> bool {
 /// By its device: a job may have mounts of its own of what was there (mount_namespaces(7)), and what is bound elsewhere is the
 /// same disk. Where the number says nothing of that, as on btrfs, it is the mount that counts, if it is one of ours.
 fn is_new_found(found: &Statx) -> bool {
-    let Some(before) = BEFORE.get() else { return false };
+    let mut before = before();
+    let Some(before) = before.as_mut() else { return false };
+    before.look();
     if before.mounts.is_empty() {
         // Without /proc nothing is known.
         return false;
@@ -137,6 +173,10 @@ fn device_of(found: &Statx) -> u64 {
 fn is_mounted(id: u64) -> bool {
     fs::read("/proc/self/mountinfo")
         .is_ok_and(|mountinfo| proc_text::disk_mounted_as(&mountinfo, id).is_some())
+}
+
+fn before() -> MutexGuard<'static, Option<Before>> {
+    BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn copies() -> MutexGuard<'static, Vec<Copied>> {
@@ -335,4 +375,23 @@ pub(crate) fn gone() -> Vec<u64> {
 /// Was a file opened through one of these copies?
 pub(crate) fn is_through(file: &File, copies: &[u64]) -> bool {
     look(file).is_some_and(|found| copies.contains(&found.stx_mnt_id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_was_unmounted_is_forgotten_though_its_number_is_used_again() {
+        const ROOT: &str = "27 1 254:0 / / rw - ext4 /dev/vda rw\n";
+        let loop_at =
+            |at: &str| format!("{ROOT}40 27 7:0 / {at} rw shared:9 - ext4 /dev/loop0 rw\n").into_bytes();
+        let identities = proc_text::mount_identities(&loop_at("/a")).map(Vec::from).collect();
+        let mut before = Before { identities, ..Before::default() };
+        before.count();
+        before.keep(&loop_at("/a"));
+        assert_eq!(before.devices, HashSet::from([254 << 20, 7 << 20]));
+        before.keep(&loop_at("/b"));
+        assert_eq!((before.devices, before.mounts), (HashSet::from([254 << 20]), HashSet::from([27])));
+    }
 }

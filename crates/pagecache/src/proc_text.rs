@@ -137,6 +137,15 @@ pub fn mount_numbers(mountinfo: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
+/// What tells each mount from those that come when it is gone, which may have its number: its number, where it is attached, its
+/// device, what it shows and where.
+pub fn mount_identities(mountinfo: &[u8]) -> impl Iterator<Item = &[u8]> {
+    mountinfo.split(|&byte| byte == b'\n').filter_map(|line| {
+        let end = line.iter().enumerate().filter(|(_, byte)| **byte == b' ').nth(4)?.0;
+        Some(&line[..end])
+    })
+}
+
 /// Where the mount of this number is, if it is of a disk: of a device with a major number, or of btrfs.
 pub fn disk_mounted_as(mountinfo: &[u8], id: u64) -> Option<PathBuf> {
     let id = id.to_string().into_bytes();
@@ -295,6 +304,13 @@ mod tests {
         let text = b"27 1 254:0 / / rw - ext4 /dev/vda rw\n28 27 0:41 / /a rw - nfs4 s:/ rw\n\nx 1 8:1\n30 1 8\n31 1 7:3 / \xff";
         let found: Vec<_> = mount_numbers(text).collect();
         assert_eq!(found, [(27, 254 << 20), (28, 41), (31, 7 << 20 | 3)]);
+    }
+
+    #[test]
+    fn mounts_are_told_apart_by_what_does_not_change() {
+        let text = b"27 1 254:0 / / rw - ext4 /dev/vda rw\n28 27 7:0 /x /a\\040b ro\n\n30 1 8:1 / /c";
+        let found: Vec<&[u8]> = mount_identities(text).collect();
+        assert_eq!(found, [&b"27 1 254:0 / /"[..], b"28 27 7:0 /x /a\\040b"]);
     }
 
     #[test]

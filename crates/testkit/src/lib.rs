@@ -7,6 +7,7 @@
 //! - [`best_time`]: the shortest possible elapsed time in the unit-time model, by trying everything.
 //! - [`InstantPlane`] and [`unit_time`]: the two simplest worlds that an engine can be run in; a fetch takes
 //!   no time in the first, and a fixed number of references in the second.
+//! - [`cached_pages`]: how much of a file the kernel has cached.
 //! - [`mounts`]: file systems of a test's own, on loop devices and overlays.
 //! - [`best_alignment`]: how many references of a run a list predicts at best, with knowledge of the future.
 //! - [`programs`]: executables of a test's own.
@@ -17,6 +18,7 @@
 //! Nothing here is fast, and nothing here may be used outside tests.
 
 pub mod alignment;
+mod cached;
 pub mod fetches;
 mod instant;
 pub mod mounts;
@@ -30,6 +32,7 @@ pub mod unit_time;
 pub mod workload;
 
 pub use alignment::best_alignment;
+pub use cached::cached_pages;
 pub use instant::InstantPlane;
 pub use optimum::{UnitTime, best_time};
 pub use replacement::{NaiveCache, Outcome};

@@ -19,7 +19,7 @@ use foretell_learn::memory::{self, Whose};
 use foretell_learn::{Lists, Names, STEERING_BYTES};
 use foretell_output::Output;
 use foretell_pagecache::watch::Gather;
-use foretell_pagecache::{Casting, OpenError, Opening, Plane};
+use foretell_pagecache::{Casting, Counts, FileReport, OpenError, Opening, Plane};
 use foretell_recording::Recording;
 use foretelld::{RunManager, Service};
 
@@ -560,7 +560,12 @@ fn finish(args: &Args, outcome: Outcome, statistics: Option<Output>, started: In
 fn say_what_was_not_steered(stats: &Stats) {
     stats.left_out.iter().for_each(|left_out| warn(&left_out.to_string()));
     let has_rules = !stats.watched && stats.left_out.is_empty();
-    let expected = stats.files.first().filter(|_| has_rules && stats.counts.references == 0);
+    // That somebody else has dropped a file from the cache says nothing of how the job reads it.
+    let is_steered = |file: &&FileReport| {
+        let foreign_evictions = file.counts.foreign_evictions;
+        file.counts != Counts { foreign_evictions, ..Counts::default() }
+    };
+    let expected = stats.files.iter().find(is_steered).filter(|_| has_rules && stats.counts.references == 0);
     if let Some(file) = expected {
         warn(&format!(
             "none of the files that the rules match, such as {}, was read through the page cache (direct I/O goes past it)",

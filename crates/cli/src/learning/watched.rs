@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use foretell_learn::How;
+use foretell_pagecache::ObserveError;
 use foretell_pagecache::watch::{Beside, Totals, WatchError, Watcher};
 
 use super::guessing::Guessing;
@@ -64,9 +65,17 @@ pub(super) fn go_on(program: Program, started: Instant, line: &Line) -> Result<E
     until_end(&mut Job::Program(program), started, watcher, line, |watcher| guessing.look(watcher))
 }
 
-/// The watcher, or a line that says why there is none.
+/// The watcher, or a line that says why there is none: but of a job that is over already nothing was lost.
 fn said(watcher: Result<Watcher, WatchError>) -> Option<Watcher> {
-    watcher.map_err(|error| warn(&format!("the job is not watched ({})", with_causes(&error.into())))).ok()
+    let is_over = |error: &WatchError| matches!(error, WatchError::Observe(why) if matches!(**why, ObserveError::NoSuchProcess { .. }));
+    match watcher {
+        Ok(watcher) => Some(watcher),
+        Err(error) if is_over(&error) => None,
+        Err(error) => {
+            warn(&format!("the job is not watched ({})", with_causes(&error.into())));
+            None
+        }
+    }
 }
 
 /// Watches until the job ends.

@@ -198,6 +198,43 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// A file that a job waits for. Written when dropped: where a test fails the job must not wait for ever.
+pub struct Go(PathBuf);
+
+impl Go {
+    pub fn at(path: PathBuf) -> Go {
+        Go(path)
+    }
+
+    /// What a shell does until there is such a file.
+    pub fn awaited(path: &Path) -> String {
+        format!("until [ -e '{}' ]; do sleep 0.02; done", path.display())
+    }
+
+    /// Runs something whose job waits for the file, which is there when `condition` holds.
+    pub fn when<T>(
+        path: &Path,
+        what: &str,
+        condition: impl FnMut() -> bool + Send,
+        run: impl FnOnce() -> T,
+    ) -> T {
+        let _ = std::fs::remove_file(path);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _go = Go::at(path.to_owned());
+                wait_until(what, condition);
+            });
+            run()
+        })
+    }
+}
+
+impl Drop for Go {
+    fn drop(&mut self) {
+        let _ = std::fs::write(&self.0, "");
+    }
+}
+
 /// A run in the background whose program prints "begun" when it begins. Killed when dropped.
 pub struct Background {
     child: Option<Child>,
