@@ -16,6 +16,11 @@ const BLOCK: usize = 8192;
 /// Blocks of a file that each of the jobs here reads.
 const BLOCKS: usize = 512;
 
+/// Blocks of which the kernel may not tell that they were read. Where a page is evicted while it is waited for, it gives the
+/// program those that it has before that one, and goes on behind them without its tracepoint (`filemap_get_pages` of
+/// `mm/filemap.c`).
+const MISSED: u64 = 64;
+
 /// A shell script in new namespaces; `None`, with a word, where such cannot be made.
 fn within(test: &str, namespaces: &[&str], script: &str) -> Option<Ended> {
     let unshare = |script: &str| {
@@ -58,7 +63,8 @@ fn in_a_pid_namespace_and_those_below_a_job_is_steered_as_anywhere() {
     assert_eq!(ended.code, Some(7), "{}", ended.stderr);
     let stats = statistics(state.as_ref());
     assert_eq!(stats["controlled"], true, "{}", ended.stderr);
-    assert_eq!(number(&stats, "references"), 2 * BLOCKS as u64, "{}", ended.stderr);
+    let references = number(&stats, "references");
+    assert!((2 * BLOCKS as u64 - MISSED..=2 * BLOCKS as u64).contains(&references), "{}", ended.stderr);
     assert!(number(&stats, "evictions") > 0, "{}", ended.stderr);
 }
 
@@ -82,7 +88,7 @@ fn who_is_nested_too_deep_is_not_followed_and_nobody_else_in_its_place() {
     );
     let (rule, stats) = (tree.rule("mru"), state.display());
     let script = format!(
-        "export N=10 NEST='{nest}'; {FORETELL} run --no-service --budget 1M --rule '{rule}' --stats {stats} -- \
+        "export N=10 NEST='{nest}'; {FORETELL} run --no-service --budget 16M --rule '{rule}' --stats {stats} -- \
          sh -c 'cat {data} >/dev/null; exec sh -c \"$NEST\"'"
     );
     if within(test, &["--pid", "--mount-proc"], "true").is_none() {

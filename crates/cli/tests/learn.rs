@@ -261,7 +261,8 @@ fn who_has_joined_a_night_whose_steering_ends_early_is_told_what_was_done() {
     assert_eq!((joined.code, night.code), (Some(0), Some(0)), "{}", joined.stderr);
     assert!(joined.stderr.contains("it goes on uncontrolled"), "{}", joined.stderr);
     let told = harness::statistics(&stats);
-    assert_eq!(harness::number(&told, "references"), 128, "{told}");
+    // And what its programs read of their libraries.
+    assert!(harness::number(&told, "references") >= 128, "{told}");
 }
 
 /// The job's output stands in a file, so that nobody waits for a pipe that a killed process holds.

@@ -38,12 +38,17 @@ pub(crate) struct Descriptors {
     open: Tables,
     mapped: Tables,
     allowance: Allowance,
+    /// Processes that have other mounts than we have, and how often each was looked through for what cannot be steered.
+    elsewhere: HashMap<u32, u32>,
     /// Open files that nobody can steer, and why: each when it is looked at.
     unsteered: Vec<(PathBuf, &'static str)>,
 }
 
 /// Links of one kind of each process that lead to regular files, and to what else there is ([`NO_FILE`]), in ascending order.
 type Tables = HashMap<u32, Vec<(Link, FileKey)>>;
+
+/// Times that a process with mounts of its own is looked through for what cannot be steered.
+const LOOKS: u32 = 64;
 
 /// Open files that cannot be steered and of which nobody has heard yet; further ones are not told.
 const UNSTEERED: usize = 16;
@@ -85,6 +90,7 @@ impl Descriptors {
         Descriptors {
             open: Tables::new(),
             mapped: Tables::new(),
+            elsewhere: HashMap::new(),
             allowance: Allowance::new(Instant::now()),
             unsteered: Vec::new(),
         }
@@ -137,6 +143,20 @@ impl Descriptors {
             .collect()
     }
 
+    /// Looks through what a process has open that has other mounts than we have, as far as there is time: what of it cannot
+    /// be steered is told then. A file of an overlay that we do not see is found by its number, and under a name below it.
+    pub(crate) fn look_for_obstacles(&mut self, pid: u32) {
+        if self.elsewhere.get(&pid).is_some_and(|&looks| looks >= LOOKS) || !has_other_mounts(pid) {
+            return;
+        }
+        if self.elsewhere.len() >= PROCESSES && !self.elsewhere.contains_key(&pid) {
+            self.elsewhere.clear();
+        }
+        *self.elsewhere.entry(pid).or_default() += 1;
+        // It may have ended.
+        let _ = self.go_through((Links::Open, pid), false, Search::WithinTheShare);
+    }
+
     /// What has been seen since the last time that cannot be steered.
     pub(crate) fn take_unsteered(&mut self) -> Vec<(PathBuf, &'static str)> {
         std::mem::take(&mut self.unsteered)
@@ -146,6 +166,7 @@ impl Descriptors {
     pub(crate) fn forget_process(&mut self, pid: u32) {
         self.open.remove(&pid);
         self.mapped.remove(&pid);
+        self.elsewhere.remove(&pid);
     }
 
     fn tables(&mut self, links: Links) -> &mut Tables {
@@ -192,6 +213,12 @@ impl Descriptors {
 /// What leads to a process's open file of this number.
 pub(crate) fn link(pid: u32, number: i32) -> PathBuf {
     Links::Open.path(pid, (number.unsigned_abs().into(), 0))
+}
+
+/// `false` also where that is not known.
+fn has_other_mounts(pid: u32) -> bool {
+    let mounts = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/mnt")).ok();
+    mounts(&pid.to_string()).is_some_and(|theirs| mounts("self").is_some_and(|ours| ours != theirs))
 }
 
 fn leads_to(link: &Path, key: FileKey) -> bool {
@@ -298,6 +325,14 @@ mod tests {
         }
         descriptors.forget_process(pid);
         assert!(descriptors.mapped.is_empty());
+    }
+
+    #[test]
+    fn who_has_our_mounts_is_not_looked_through_for_what_cannot_be_steered() {
+        let mut descriptors = Descriptors::new();
+        descriptors.look_for_obstacles(std::process::id());
+        descriptors.look_for_obstacles(u32::MAX);
+        assert!(descriptors.elsewhere.is_empty() && descriptors.open.is_empty());
     }
 
     #[test]

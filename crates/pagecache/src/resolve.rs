@@ -84,6 +84,7 @@ pub(crate) fn find(
     }
     let mut numbered = if mounts.is_sole(key.dev) { by_number(key, generation, mounts) } else { None };
     if let Some(found) = numbered.take_if(|found| found.has_one_name()) {
+        descriptors.look_for_obstacles(tgid);
         return Ok(found);
     }
     let number = descriptors.find(tgid, key, search);

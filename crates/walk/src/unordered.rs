@@ -261,12 +261,7 @@ impl Unordered {
     fn go_on(&mut self) -> Option<PathBuf> {
         let is_trusted = self.guesses.asked < JUDGED || self.guesses.used * USED_SHARE >= self.guesses.asked;
         let top = self.top.as_mut()?;
-        if !is_trusted
-            || top.is_over
-            || top.waits < LEAST_WAITS
-            || top.has_an_arm()
-            || !top.is_paid_for()
-        {
+        if !is_trusted || top.is_over || top.waits < LEAST_WAITS || top.has_an_arm() || !top.is_paid_for() {
             return None;
         }
         if top.being_listed.len() < LISTED_AT_A_TIME

@@ -1090,7 +1090,11 @@ static void behind(char **argv)
     for (int i = 0; i < 10000; i++)
         CHECK(foretell_real_pread(fd, &byte, 1, i % 1000) == 1);
     foretell_synchronize_signal(0);
-    CHECK(wait_until(&shared->slice_ended));
+    /* It falls asleep on its way where its own start takes what it was granted: under a sanitizer. */
+    for (int i = 0; i < 60000 && atomic_load(&shared->slice_ended) == 0; i++) {
+        end_doze();
+        usleep(1000);
+    }
     CHECK(atomic_load(&shared->stopped) == BEHIND);
     CHECK(foretell_real_pread(fd, &byte, 1, 0) == 1);
     CHECK(foretell_real_close(fd) == 0);
