@@ -156,7 +156,6 @@ FILE *foretell_real_freopen(const char *path, const char *mode, FILE *stream);
 FILE *foretell_real_fdopen(int fd, const char *mode);
 int foretell_real_fclose(FILE *stream);
 int foretell_real_ungetc(int byte, FILE *stream);
-ssize_t foretell_real_getdelim(char **line, size_t *room, int delimiter, FILE *stream);
 int foretell_real_fscanf(FILE *stream, const char *format, ...) __attribute__((format(scanf, 2, 3)));
 int foretell_real_vfscanf(FILE *stream, const char *format, va_list arguments)
     __attribute__((format(scanf, 2, 0)));
@@ -187,7 +186,7 @@ extern FILE *foretell_hot_streams[FORETELL_STREAMS];
 size_t foretell_counted_fread(void *buffer, size_t size, size_t count, FILE *stream);
 char *foretell_counted_fgets(char *line, int room, FILE *stream);
 int foretell_counted_getc(FILE *stream);
-ssize_t foretell_counted_getline(char **line, size_t *room, FILE *stream);
+ssize_t foretell_counted_getdelim(char **line, size_t *room, int delimiter, FILE *stream);
 
 #if defined(__GLIBC__) && defined(__GLIBC_PREREQ) && !defined(FORETELL_NO_STREAMS)
 #if __GLIBC_PREREQ(2, 32)
@@ -215,9 +214,9 @@ static __inline__ void foretell_take(void *to, size_t bytes, FILE *stream)
 }
 
 /* Bytes of the buffer up to the end of a line, at most `most`; 0 if it does not end there. */
-static __inline__ size_t foretell_line_bytes(FILE *stream, size_t most)
+static __inline__ size_t foretell_line_bytes(FILE *stream, int delimiter, size_t most)
 {
-    const char *end = most > 0 ? (const char *)memchr(stream->_IO_read_ptr, '\n', most) : NULL;
+    const char *end = most > 0 ? (const char *)memchr(stream->_IO_read_ptr, delimiter, most) : NULL;
     return end != NULL ? (size_t)(end - stream->_IO_read_ptr) + 1 : 0;
 }
 #endif
@@ -260,7 +259,7 @@ static __inline__ char *foretell_real_fgets(char *line, int room, FILE *stream)
 #ifdef FORETELL_OPEN_STREAMS
     size_t there = room > 1 ? foretell_hot_bytes(stream) : 0;
     size_t most = there < (size_t)room - 1 ? there : (size_t)room - 1;
-    size_t bytes = there > 0 ? foretell_line_bytes(stream, most) : 0;
+    size_t bytes = there > 0 ? foretell_line_bytes(stream, '\n', most) : 0;
     if (bytes == 0 && there > 0 && most == (size_t)room - 1)
         bytes = most; /* the line is longer than the room for it */
     if (bytes > 0) {
@@ -272,11 +271,11 @@ static __inline__ char *foretell_real_fgets(char *line, int room, FILE *stream)
     return foretell_counted_fgets(line, room, stream);
 }
 
-static __inline__ ssize_t foretell_real_getline(char **line, size_t *room, FILE *stream)
+static __inline__ ssize_t foretell_real_getdelim(char **line, size_t *room, int delimiter, FILE *stream)
 {
 #ifdef FORETELL_OPEN_STREAMS
     size_t bytes = line != NULL && room != NULL && *line != NULL
-                       ? foretell_line_bytes(stream, foretell_hot_bytes(stream))
+                       ? foretell_line_bytes(stream, delimiter, foretell_hot_bytes(stream))
                        : 0;
     if (bytes > 0 && bytes < *room) {
         foretell_take(*line, bytes, stream);
@@ -284,7 +283,12 @@ static __inline__ ssize_t foretell_real_getline(char **line, size_t *room, FILE 
         return (ssize_t)bytes;
     }
 #endif
-    return foretell_counted_getline(line, room, stream);
+    return foretell_counted_getdelim(line, room, delimiter, stream);
+}
+
+static __inline__ ssize_t foretell_real_getline(char **line, size_t *room, FILE *stream)
+{
+    return foretell_real_getdelim(line, room, '\n', stream);
 }
 
 /* An access to mapped memory. Returns its first argument, so that `p[i]` becomes FORETELL_REAL(p[i]). What lies in the

@@ -213,7 +213,7 @@ int foretell_real_ungetc(int byte, FILE *stream)
     return pushed;
 }
 
-ssize_t foretell_real_getdelim(char **line, size_t *room, int delimiter, FILE *stream)
+ssize_t foretell_counted_getdelim(char **line, size_t *room, int delimiter, FILE *stream)
 {
     struct stream_call call = begin_stream(stream, -1);
     ssize_t got = getdelim(line, room, delimiter, stream);
@@ -222,11 +222,6 @@ ssize_t foretell_real_getdelim(char **line, size_t *room, int delimiter, FILE *s
     else
         end_stream_anywhere(&call, stream);
     return got;
-}
-
-ssize_t foretell_counted_getline(char **line, size_t *room, FILE *stream)
-{
-    return foretell_real_getdelim(line, room, '\n', stream);
 }
 
 int foretell_real_vfscanf(FILE *stream, const char *format, va_list arguments)

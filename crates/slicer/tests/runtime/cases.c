@@ -1247,8 +1247,8 @@ static void same_streams(FILE *one, FILE *other, unsigned turn)
 {
     char a[300] = "", b[300] = "", *line_a = NULL, *line_b = NULL;
     size_t room_a = 0, room_b = 0;
-    int x = 0, y = 0;
-    switch (turn % 9) {
+    int x = 0, y = 0, end = turn >> 8 & 1 ? ' ' : '7';
+    switch (turn % 10) {
     case 0:
         CHECK(foretell_real_getc(one) == getc(other));
         break;
@@ -1262,8 +1262,17 @@ static void same_streams(FILE *one, FILE *other, unsigned turn)
         CHECK((foretell_real_fgets(a, (int)(turn % 90) + 1, one) == NULL) == (fgets(b, (int)(turn % 90) + 1, other) == NULL));
         break;
     case 4:
-        x = (int)foretell_real_getline(&line_a, &room_a, one);
-        CHECK(x == getline(&line_b, &room_b, other) && (x < 0 || strcmp(line_a, line_b) == 0));
+    case 8:
+        /* Without room for the line, with too little, and with enough. */
+        if (turn >> 9 & 1) {
+            room_a = room_b = (turn >> 10) % 60 + 1;
+            line_a = malloc(room_a);
+            line_b = malloc(room_b);
+        }
+        x = (int)(turn % 10 == 4 ? foretell_real_getline(&line_a, &room_a, one)
+                                 : foretell_real_getdelim(&line_a, &room_a, end, one));
+        y = (int)(turn % 10 == 4 ? getline(&line_b, &room_b, other) : getdelim(&line_b, &room_b, end, other));
+        CHECK(x == y && (x < 0 || memcmp(line_a, line_b, (size_t)x + 1) == 0));
         break;
     case 5:
         CHECK(foretell_real_fscanf(one, "%d", &x) == fscanf(other, "%d", &y) && x == y);
