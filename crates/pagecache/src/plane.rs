@@ -437,6 +437,7 @@ impl Plane {
 
     /// Takes in what has been observed; how much it was.
     fn take_in(&mut self, most: usize) -> usize {
+        self.losses.count(self.observer.lost_events());
         let (observer, steering, gather) = (&mut self.observer, &mut self.steering, &mut self.gather);
         observer.drain(most, |observation| {
             if let Some(gather) = gather {
@@ -460,7 +461,7 @@ impl Plane {
     /// What can be said only when the ring has been read to its end.
     fn catch_up(&mut self) {
         self.steering.settle();
-        if self.losses.call_for_a_look(self.observer.lost_events()) {
+        if self.losses.call_for_a_look() {
             self.steering.resynchronise();
         }
         self.steering.judge(&mut self.outcomes);
