@@ -4,11 +4,10 @@
 
 mod harness;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use harness::{Tree, can_control, foretell};
-use rustix::fs::{Advice, fadvise};
+use harness::{Tree, can_control, drop_cache, foretell};
 
 const FILES: usize = 300;
 
@@ -39,15 +38,6 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         succeeds(&["umount", "--lazy", self.0.to_str().unwrap()]);
-    }
-}
-
-fn drop_cache(files: &Path) {
-    for entry in std::fs::read_dir(files).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_file() {
-            fadvise(std::fs::File::open(path).unwrap(), 0, None, Advice::DontNeed).unwrap();
-        }
     }
 }
 

@@ -4,12 +4,10 @@
 
 mod harness;
 
-use std::path::Path;
 use std::process::Command;
 
 use harness::slow_disk::SlowDisk;
-use harness::{Tree, can_control, foretell};
-use rustix::fs::{Advice, fadvise};
+use harness::{Tree, can_control, drop_cache, foretell};
 
 /// Files on a disk of their own, and a job that reads them all and unmounts it then.
 fn unmounts(test: &str, learnt: bool, way: impl Fn(&str) -> Vec<String>) {
@@ -41,15 +39,6 @@ fn unmounts(test: &str, learnt: bool, way: impl Fn(&str) -> Vec<String>) {
     assert_eq!((ended.code, ended.stdout.trim()), (Some(0), "8000000"), "{}", ended.stderr);
     if learnt {
         assert!(ended.stderr.contains(", steered: "), "{}", ended.stderr);
-    }
-}
-
-fn drop_cache(files: &Path) {
-    for entry in std::fs::read_dir(files).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_file() {
-            fadvise(std::fs::File::open(path).unwrap(), 0, None, Advice::DontNeed).unwrap();
-        }
     }
 }
 

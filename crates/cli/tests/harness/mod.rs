@@ -163,14 +163,7 @@ impl Tree {
 
     /// Drops the clean files of the tree from the page cache.
     pub fn drop_cache(&self) {
-        for entry in std::fs::read_dir(self.path()).unwrap().flatten() {
-            // Opening a FIFO would wait for its writer.
-            if entry.file_type().is_ok_and(|kind| kind.is_file())
-                && let Ok(file) = std::fs::File::open(entry.path())
-            {
-                rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).ok();
-            }
-        }
+        drop_cache(&self.path());
     }
 
     /// `--rule` for everything below.
@@ -184,7 +177,18 @@ pub fn statistics(path: &Path) -> serde_json::Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// A number of some statistics.
+/// Drops what is clean of the files in a directory from the page cache.
+pub fn drop_cache(files: &Path) {
+    for entry in std::fs::read_dir(files).unwrap().flatten() {
+        // Opening a FIFO would wait for its writer.
+        if entry.file_type().is_ok_and(|kind| kind.is_file())
+            && let Ok(file) = std::fs::File::open(entry.path())
+        {
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).ok();
+        }
+    }
+}
+
 pub fn number(stats: &serde_json::Value, key: &str) -> u64 {
     stats[key].as_u64().unwrap_or_else(|| panic!("{key} in {stats}"))
 }
