@@ -258,12 +258,16 @@ impl Measured {
         let (limit_ms, kind) = self.capped_ms(device_reads, missing * workload.bytes as f64 * streams);
         let shared_ms = streams * device_ms;
         let time_ms = chain_ms.max(shared_ms).max(processor_ms).max(limit_ms);
-        let bound = match () {
-            () if limit_ms >= time_ms && kind == LimitKind::Operations => Bound::Operations,
-            () if limit_ms >= time_ms => Bound::Bytes,
-            () if computation_ms > 0.5 * time_ms => Bound::Computation,
-            () if shared_ms >= 0.95 * time_ms => Bound::Device,
-            () => Bound::Latency,
+        let bound = if limit_ms >= time_ms && kind == LimitKind::Operations {
+            Bound::Operations
+        } else if limit_ms >= time_ms {
+            Bound::Bytes
+        } else if computation_ms > 0.5 * time_ms {
+            Bound::Computation
+        } else if shared_ms >= 0.95 * time_ms {
+            Bound::Device
+        } else {
+            Bound::Latency
         };
         Evaluation { time_ms, device_reads: device_reads as u64, bound }
     }

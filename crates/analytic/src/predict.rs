@@ -215,14 +215,19 @@ fn evaluate(costs: &Costs, workload: &Workload, causes: Causes) -> Evaluation {
         0.0
     };
     let time_ms = chain_ms.max(device_ms).max(limit_ms).max(shared_ms);
-    let bound = match () {
-        () if limit_ms >= time_ms && kind == LimitKind::Operations => Bound::Operations,
-        () if limit_ms >= time_ms => Bound::Bytes,
-        () if computation_ms >= 0.95 * time_ms || shared_ms >= time_ms => Bound::Computation,
+    let bound = if limit_ms >= time_ms && kind == LimitKind::Operations {
+        Bound::Operations
+    } else if limit_ms >= time_ms {
+        Bound::Bytes
+    } else if computation_ms >= 0.95 * time_ms || shared_ms >= time_ms {
+        Bound::Computation
+    } else if device_ms >= 0.95 * time_ms && (streams * in_flight >= costs.slots) {
         // A single request at a time keeps a device busy too, but then it is latency that counts.
-        () if device_ms >= 0.95 * time_ms && (streams * in_flight >= costs.slots) => Bound::Device,
-        () if computation_ms > 0.5 * time_ms => Bound::Computation,
-        () => Bound::Latency,
+        Bound::Device
+    } else if computation_ms > 0.5 * time_ms {
+        Bound::Computation
+    } else {
+        Bound::Latency
     };
     Evaluation { time_ms, device_reads, bound }
 }
@@ -305,11 +310,14 @@ fn streams_at_the_arm(costs: &Costs, workload: &Workload, causes: Causes) -> Opt
         pieces_of(workload, windows).saturating_add(windows.indirect).saturating_mul(workload.streams.into());
     let computation_ms = workload.reads() as f64 * workload.think_ms();
     let shared_ms = computation_ms * streams / f64::from(workload.processors).min(streams);
-    let bound = match () {
-        () if shared_ms >= 0.95 * time_ms => Bound::Computation,
-        () if busy_ms >= 0.95 * time_ms && streams > 1.0 => Bound::Device,
-        () if shared_ms > 0.5 * time_ms => Bound::Computation,
-        () => Bound::Latency,
+    let bound = if shared_ms >= 0.95 * time_ms {
+        Bound::Computation
+    } else if busy_ms >= 0.95 * time_ms && streams > 1.0 {
+        Bound::Device
+    } else if shared_ms > 0.5 * time_ms {
+        Bound::Computation
+    } else {
+        Bound::Latency
     };
     // A sum of many terms may end below one of them by its last digit.
     Some(Evaluation { time_ms: time_ms.max(computation_ms), device_reads, bound })

@@ -58,20 +58,24 @@ impl Windows {
 #[must_use]
 pub fn first_window_pages(request_pages: u64, max_pages: u64) -> u64 {
     let size = request_pages.next_power_of_two();
-    match () {
-        () if size <= max_pages / 32 => size * 4,
-        () if size <= max_pages / 4 => size * 2,
-        () => max_pages,
+    if size <= max_pages / 32 {
+        size * 4
+    } else if size <= max_pages / 4 {
+        size * 2
+    } else {
+        max_pages
     }
 }
 
 /// `get_next_ra_size`, in pages.
 #[must_use]
 pub fn next_window_pages(pages: u64, max_pages: u64) -> u64 {
-    match () {
-        () if pages < max_pages / 16 => pages * 4,
-        () if pages <= max_pages / 2 => pages * 2,
-        () => max_pages,
+    if pages < max_pages / 16 {
+        pages * 4
+    } else if pages <= max_pages / 2 {
+        pages * 2
+    } else {
+        max_pages
     }
 }
 

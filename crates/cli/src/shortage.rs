@@ -29,9 +29,9 @@ const SCARCE_BYTES: u64 = 32 << 20;
 /// How often it is looked, when memory is ample, when it is not and when it is scarce: that takes some 0.1 ms.
 const LOOK_EVERY: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(25), Duration::from_millis(10)];
-/// In which time all of the cache must have come back,
+/// Standstill: all of the cache comes back from the disk within this time.
 const STANDSTILL: Duration = Duration::from_millis(500);
-/// with at least so many faults. On a disk of 100 MB/s, with 8 MiB around each fault, so many take 0.3 s.
+/// Standstill: at least so many faults in that time. On a disk of 100 MB/s, with 8 MiB around each fault, so many take 0.3 s.
 const FAULTS: u64 = 4;
 
 /// Looks whether memory is short.

@@ -99,11 +99,14 @@ pub fn human_bytes(bytes: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    match () {
-        () if unit == 0 => format!("{bytes} B"),
-        () if value < 9.995 => format!("{value:.2} {}", units[unit]),
-        () if value < 99.95 => format!("{value:.1} {}", units[unit]),
-        () => format!("{value:.0} {}", units[unit]),
+    if unit == 0 {
+        format!("{bytes} B")
+    } else if value < 9.995 {
+        format!("{value:.2} {}", units[unit])
+    } else if value < 99.95 {
+        format!("{value:.1} {}", units[unit])
+    } else {
+        format!("{value:.0} {}", units[unit])
     }
 }
 

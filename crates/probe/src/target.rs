@@ -83,12 +83,16 @@ impl Target {
         let cached = File::open(path).map_err(TargetError::Open)?;
         let metadata = cached.metadata().map_err(TargetError::Open)?;
         let kind = metadata.file_type();
-        let device = match () {
-            () if kind.is_block_device() => metadata.rdev(),
-            () if kind.is_file() => metadata.dev(),
-            () if kind.is_dir() => return Err(TargetError::Kind("directory")),
-            () if kind.is_char_device() => return Err(TargetError::Kind("character device")),
-            () => return Err(TargetError::Kind("pipe or socket")),
+        let device = if kind.is_block_device() {
+            metadata.rdev()
+        } else if kind.is_file() {
+            metadata.dev()
+        } else if kind.is_dir() {
+            return Err(TargetError::Kind("directory"));
+        } else if kind.is_char_device() {
+            return Err(TargetError::Kind("character device"));
+        } else {
+            return Err(TargetError::Kind("pipe or socket"));
         };
         let block = BlockDevice::of(device);
         let span_bytes = match (&block, kind.is_block_device()) {

@@ -37,10 +37,15 @@ pub(crate) enum Came {
 }
 
 impl Asked {
-    /// Nothing was asked for. What is not used within so many visits was wrong.
+    /// Nothing was asked for. A guess that is not used within `visits` visits to files counts as wrong.
     pub(crate) fn within(visits: u64) -> Asked {
-        let (pending, order, late) = Default::default();
-        Asked { hasher: RandomState::new(), visits, pending, order, late }
+        Asked {
+            hasher: RandomState::new(),
+            visits,
+            pending: HashMap::default(),
+            order: VecDeque::default(),
+            late: HashSet::default(),
+        }
     }
 
     /// Asks for a file, if that was not done before.

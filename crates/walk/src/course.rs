@@ -270,9 +270,9 @@ impl Course {
     }
 }
 
-/// What it tells that of so many the next one came but for `passed`, in bits: how much likelier that is of somebody who goes
-/// through them than of somebody who takes any. The former passes none by in one case of two, one in one of six, and
-/// so on, 1 / (n + 1)(n + 2): rarely many, but it may happen.
+/// Evidence, in bits, that a program goes through `of` files in order, when it has skipped `passed` of them before the next one:
+/// the ratio of two likelihoods. Who goes in order skips n with chance 1 / (n + 1)(n + 2): none in one case of two, one in one
+/// of six, rarely many. Who takes any file takes each with chance 1 / `of`.
 fn evidence(of: usize, passed: usize) -> f64 {
     (of.max(1) as f64 / ((passed + 1) * (passed + 2)) as f64).log2()
 }

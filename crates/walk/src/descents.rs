@@ -36,12 +36,12 @@ use crate::ways::{LATE, Node, Queue, Way};
 
 /// A score from which on a way is believed: that of four directories that came as foreseen. By chance it is 0.2.
 const ENOUGH: f64 = 0.5;
-/// How far ahead directories are asked for at first, counted in directories, and with each one that is asked for further;
+/// Directories that are asked for ahead at first; with each one that is asked for it is one more.
 const FIRST_AHEAD: usize = 8;
-/// and at most: what a quick program comes to in 10 ms.
+/// Directories that are asked for ahead at most: what a quick program comes to in 10 ms.
 const MOST_AHEAD: usize = 128;
-/// Directories that were come to since one was asked for, after which that was wrong. It may have been one of those beside each
-/// other in each of which there are many.
+/// A directory that was asked for was wrong if the program has come to so many others since. Among many directories in many
+/// directories the right one may come late.
 const VISITS: u64 = 1 << 12;
 /// Memory of the kernel for a name and its inode, bytes: 192 for the name, and 1.1 KiB on ext4 (`/proc/slabinfo`).
 const INODE_BYTES: u64 = 1536;
@@ -49,30 +49,31 @@ const INODE_BYTES: u64 = 1536;
 const USUAL_NAMES: f64 = 16.0;
 /// How much the names in one directory count in their mean.
 const WEIGHT: f64 = 0.125;
-/// Directories that are asked for before any has come. For each that came there may be two more, for each that was wrong one
-/// less.
+/// Directories that are asked for before any has come. Each that came allows two more, each that was wrong one less.
 const FIRST_ASKED: u64 = 16;
 /// One directory in so many is left to the program, and of one the names alone are asked for.
 const SAMPLE: u64 = 16;
-/// Directories of which the names alone were asked for, after which it is seen whether that was enough,
+/// After so many directories of which the names alone were asked for it is judged whether that was enough.
 const ENOUGH_NAMES: u32 = 4;
-/// which it was not if the program has waited in one in so many.
+/// The names alone were not enough if the program has waited in one directory in so many.
 const WAITS_IN: u32 = 4;
-/// Directories that were come to, and are remembered; for one more, all are forgotten.
+/// Directories to which the program came and that are remembered; for one more, all are forgotten.
 const REMEMBERED: usize = 1 << 16;
-/// Directories that were asked for and are not come to yet, and those in them; for one more, all are forgotten.
+/// Directories that were asked for and have not come yet; for one more, all are forgotten.
 const ASKED: usize = 8 * MOST_AHEAD;
+/// Directories in those; for one more, all are forgotten.
 const HELD: usize = 1 << 14;
 /// Processes that are followed; for one more, all are forgotten.
 const PROCESSES: usize = 4096;
-/// Of the directories that are left to it a program is seen in one of so many at least.
+/// A program is seen in at least one of so many of the directories that are left to it.
 const SKIPS: u64 = 8;
-/// Directories above one another of which it is found out that a program goes through them, though it was not seen there.
+/// Directories above one another that a program is taken to go through though it was not seen there.
 const LEVELS: usize = 3;
-/// Directories in which a program may have waited one after the other and not been seen.
+/// Directories in a row in which a program may have waited unseen.
 const UNSEEN: usize = 2 * LATE;
-/// A way that has so little less of a score than the best may be the right one; so many of them are tried.
+/// A way whose score is this close to the best one may be the right one.
 const NEARLY: f64 = 0.2;
+/// Ways that are tried because their scores are close.
 const ROUTES: usize = 4;
 /// Of the last eight places so many in which the program waited: what comes is not cached, even if it was by the time that it was
 /// looked at.

@@ -333,10 +333,12 @@ pub fn fit(
         operations,
         bytes,
     };
-    let kind = match () {
-        () if capped => Kind::CappedVolume,
-        () if positioning.value >= DISK_POSITIONING_MS => Kind::Disk,
-        () => Kind::Ssd,
+    let kind = if capped {
+        Kind::CappedVolume
+    } else if positioning.value >= DISK_POSITIONING_MS {
+        Kind::Disk
+    } else {
+        Kind::Ssd
     };
     let revolution_ms =
         find(samples, Order::Random, false).next().filter(|_| kind == Kind::Disk).and_then(revolution_ms);

@@ -25,10 +25,12 @@ pub fn short(count: f64) -> String {
         unit = Some(next);
     }
     let unit = unit.unwrap_or_default();
-    match () {
-        () if value < 9.995 => format!("{value:.2}{unit}"),
-        () if value < 99.95 => format!("{value:.1}{unit}"),
-        () => format!("{value:.0}{unit}"),
+    if value < 9.995 {
+        format!("{value:.2}{unit}")
+    } else if value < 99.95 {
+        format!("{value:.1}{unit}")
+    } else {
+        format!("{value:.0}{unit}")
     }
 }
 
@@ -42,11 +44,14 @@ pub fn short_bytes(bytes: f64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    match () {
-        () if unit == 0 => format!("{value:.0}"),
-        () if value < 9.995 => format!("{value:.2}{}", units[unit]),
-        () if value < 99.95 => format!("{value:.1}{}", units[unit]),
-        () => format!("{value:.0}{}", units[unit]),
+    if unit == 0 {
+        format!("{value:.0}")
+    } else if value < 9.995 {
+        format!("{value:.2}{}", units[unit])
+    } else if value < 99.95 {
+        format!("{value:.1}{}", units[unit])
+    } else {
+        format!("{value:.0}{}", units[unit])
     }
 }
 

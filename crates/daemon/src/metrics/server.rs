@@ -201,10 +201,12 @@ enum Phase {
 
 impl Connection {
     fn phase(&self) -> Phase {
-        match () {
-            () if self.answer.is_empty() => Phase::Asking,
-            () if self.sent < self.answer.len() => Phase::Answering,
-            () => Phase::Parting,
+        if self.answer.is_empty() {
+            Phase::Asking
+        } else if self.sent < self.answer.len() {
+            Phase::Answering
+        } else {
+            Phase::Parting
         }
     }
 }
