@@ -200,7 +200,7 @@ impl<'a> Machine<'a> {
                         done_ms = Some((self.serve(now_ms, next), next));
                         self.charge(now_ms);
                     }
-                    if self.served == FOLLOWED / 4 {
+                    if quarter.0 == 0 && self.served >= FOLLOWED / 4 {
                         quarter = (self.served, now_ms, self.busy_ms);
                     }
                     if self.served >= FOLLOWED && self.served < total {

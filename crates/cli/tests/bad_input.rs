@@ -142,6 +142,10 @@ fn help_goes_to_stdout() {
     assert_eq!(help.code, Some(0));
     assert!(help.stdout.contains("--budget") && help.stderr.is_empty());
     assert!(foretell(["--version"]).stdout.starts_with("foretell "));
+    for name in ["s3-fifo", "sieve", "adaptive", "informed", "global-lru", "fcfs"] {
+        assert!(help.stdout.contains(name), "{name} can be chosen: {}", help.stdout);
+    }
+    assert!(foretell(["daemon", "--help"]).stdout.contains("[default: informed]"));
     assert_eq!(foretell::<&str>([]).code, Some(2));
     assert!(std::path::Path::new(FORETELL).exists());
 }

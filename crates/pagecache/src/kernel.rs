@@ -4,6 +4,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -144,31 +145,67 @@ const QUESTIONS: u32 = 32;
 
 /// Which pages of a part of a file are cached. Where `cachestat(2)` tells, by halves: to map the file waits for all other
 /// threads of the process that map something, start or end. Where it does not, or the pages lie scattered, as
-/// [`resident`] does.
+/// [`resident`] does, and what is being read is asked for after all.
 ///
 /// # Errors
 /// When the file cannot be mapped.
 pub(crate) fn there(file: &File, offset: u64, length: u64) -> io::Result<Vec<bool>> {
     let page = page_bytes();
-    let pages = length.div_ceil(page);
+    there_by(
+        length.div_ceil(page),
+        |pages| {
+            let length = (pages.end - pages.start) * page;
+            cachestat(file, offset + pages.start * page, length).ok().map(|status| status.cached)
+        },
+        || resident(file, offset, length),
+    )
+}
+
+/// [`there`], by whoever tells how many of some pages are cached, and by a map of those that are read.
+fn there_by(
+    pages: u64,
+    ask: impl Fn(Range<u64>) -> Option<u64>,
+    map: impl FnOnce() -> io::Result<Vec<bool>>,
+) -> io::Result<Vec<bool>> {
     let mut there = vec![false; pages as usize];
-    // Ranges of pages to be asked about.
-    let mut ranges = vec![(0, pages)];
-    let mut asked = 0;
-    while let Some((first, count)) = ranges.pop() {
-        asked += 1;
-        let status = match cachestat(file, offset + first * page, count * page) {
-            Ok(status) if asked <= QUESTIONS => status,
-            _ => return resident(file, offset, length),
-        };
-        if status.cached >= count {
-            there[first as usize..(first + count) as usize].fill(true);
-        } else if status.cached > 0 {
-            let half = count / 2;
-            ranges.extend([(first + half, count - half), (first, half)]);
+    if by_halves(0..pages, QUESTIONS, &ask, &mut there).is_some() {
+        return Ok(there);
+    }
+    let mut there = map()?;
+    let told = there.iter().filter(|&&there| there).count() as u64;
+    if ask(0..pages).is_some_and(|cached| cached > told) {
+        let absent: Vec<u64> = (0..pages).filter(|&page| !there[page as usize]).collect();
+        for run in absent.chunk_by(|page, next| page + 1 == *next) {
+            by_halves(run[0]..run[0] + run.len() as u64, u32::MAX, &ask, &mut there);
         }
     }
     Ok(there)
+}
+
+/// Finds the cached ones of some pages by asking how many of them are, of their halves if that is neither all nor none, and so
+/// on. `None` if nobody tells, or after so many questions.
+fn by_halves(
+    pages: Range<u64>,
+    questions: u32,
+    ask: impl Fn(Range<u64>) -> Option<u64>,
+    there: &mut [bool],
+) -> Option<()> {
+    let mut ranges = vec![pages];
+    let mut asked = 0;
+    while let Some(range) = ranges.pop() {
+        if asked == questions {
+            return None;
+        }
+        asked += 1;
+        let (cached, count) = (ask(range.clone())?, range.end - range.start);
+        if cached >= count {
+            there[range.start as usize..range.end as usize].fill(true);
+        } else if cached > 0 {
+            let half = range.start + count / 2;
+            ranges.extend([half..range.end, range.start..half]);
+        }
+    }
+    Some(())
 }
 
 /// Which pages of a part of a file are cached and read (`mincore(2)`): those that are still being read count as absent.
@@ -337,6 +374,20 @@ mod tests {
             file.read_at(&mut [0], at).unwrap();
         }
         same("scattered");
+    }
+
+    #[test]
+    fn what_is_being_read_is_there_however_scattered_the_rest_lies() {
+        let pages = 300;
+        let read = |page: u64| page % 3 == 0;
+        let on_its_way = |page: u64| (100..150).contains(&page);
+        let cached = |page: &u64| read(*page) || on_its_way(*page);
+        let map = || Ok((0..pages).map(read).collect());
+        let ask = |range: Range<u64>| Some(range.filter(cached).count() as u64);
+        let there = there_by(pages, ask, map).unwrap();
+        assert_eq!(there, (0..pages).map(|page| cached(&page)).collect::<Vec<_>>());
+        // Before Linux 6.5 nobody tells.
+        assert_eq!(there_by(pages, |_| None, map).unwrap(), map().unwrap());
     }
 
     #[test]

@@ -107,9 +107,7 @@ pub(crate) fn list(all: &[Advice]) -> String {
 /// What to do, in a sentence.
 pub(crate) fn verdict(advice: &Advice) -> String {
     match advice.verdict {
-        Verdict::Fits => {
-            "Nothing to gain, because what it reads fits into free memory and is there already.".to_owned()
-        }
+        Verdict::Fits => "Nothing to gain, because what it reads was in memory already.".to_owned(),
         Verdict::Computes => format!(
             "Nothing to gain, because it waits too little for storage: {} of {}.",
             seconds(advice.wait_s),

@@ -9,6 +9,7 @@ use foretell_pagecache::Prefetch;
 use foretelld::metrics::{MetricsAddress, MetricsServer};
 use foretelld::{Configuration, Confinement, Service, ServiceError};
 
+use super::help;
 use crate::commands::buffers::Beside;
 use crate::config::{self, BuffersTable, File, Flags, Surroundings};
 use crate::host;
@@ -33,12 +34,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// How to prefetch what is disclosed, as for 'foretell run' [default: forestall]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = help::prefetch_disclosed())]
     prefetch: Option<String>,
 
-    /// How blocks are shared between processes: lru-sp, lru-s, alloc-lru, global-lru [default: lru-sp]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = help::allocation())]
     allocation: Option<String>,
 
     /// Serve metrics for Prometheus at a loopback address, as 127.0.0.1:9464, or at the path of a socket

@@ -8,6 +8,7 @@ pub mod completions;
 pub mod daemon;
 pub mod device;
 pub mod doctor;
+mod help;
 pub mod learn;
 pub mod model;
 pub mod mount;

@@ -23,6 +23,7 @@ use foretell_pagecache::{Casting, Counts, FileReport, OpenError, Opening, Plane}
 use foretell_recording::Recording;
 use foretelld::{RunManager, Service};
 
+use super::help;
 use crate::anyway;
 use crate::attached::{Attached, Job, Wanted};
 use crate::config::{self, Controlled, Effective, File, Flags, Number, Surroundings};
@@ -62,9 +63,8 @@ pub struct Args {
     #[arg(long, value_name = "SIZE")]
     budget: Option<String>,
 
-    /// Keep files that match under a policy: 'GLOB=POLICY[,priority=N]', POLICY lru or mru; repeatable, the
-    /// first that matches decides
-    #[arg(long = "rule", value_name = "RULE")]
+    // The names stand in the help as the tables have them.
+    #[arg(long = "rule", value_name = "RULE", help = help::rule())]
     rules: Vec<String>,
 
     /// Read the configuration from a TOML file; flags beat it
@@ -76,12 +76,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE|-")]
     hints: Option<PathBuf>,
 
-    /// How to prefetch: none, one-block, controlled-aggressive, fixed-horizon, aggressive, forestall
-    /// [default: forestall with hints, none without]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = help::prefetch())]
     prefetch: Option<String>,
 
-    /// Prefetches issued together; auto: as the model of the device says [default: 16]
+    /// Prefetches issued together; auto: as the model of the device says [default: 8 MiB, or a
+    /// sixteenth of the budget if that is less; 16 to 4096 blocks]
     #[arg(long, value_name = "N|auto")]
     batch: Option<Number>,
 
@@ -93,12 +92,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME|FILE")]
     device: Option<PathBuf>,
 
-    /// Order of the fetches of a batch: ascending, fcfs [default: ascending]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = help::order())]
     order: Option<String>,
 
-    /// How blocks are shared between processes: lru-sp, lru-s, alloc-lru, global-lru [default: lru-sp]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = help::allocation())]
     allocation: Option<String>,
 
     /// Record what the program reads in a file, for --hints, 'foretell advise', 'foretell sim' and 'foretell trace'

@@ -127,7 +127,7 @@ pub struct Args {
     /// Processors that the processes share
     #[arg(long, value_name = "N", default_value = "1")]
     processors: NonZeroU16,
-    /// Let informed steer on where it loses against the plain kernel; with --paper it does anyway
+    /// Let informed steer on where it loses against the plain kernel; with --paper, --config or rules it does anyway
     #[arg(long)]
     no_guard: bool,
     /// The kernel holds the blocks and reads ahead by itself, as beside 'foretell run'; there is no guard
@@ -392,10 +392,15 @@ impl Plan {
         })
     }
 
+    /// Was the plain kernel asked for by name, and not only as what is compared with?
+    fn names_linux(args: &Args) -> bool {
+        let names = args.policy.as_deref().unwrap_or_default();
+        names.split(',').any(|name| name.trim() == PolicyName::Linux.name())
+    }
+
     /// A log is of one run, and of one engine.
     fn check_log(&self, args: &Args, path: &Path) -> Result<()> {
-        let names = args.policy.as_deref().unwrap_or_default();
-        let named = names.split(',').any(|name| name.trim() == PolicyName::Linux.name());
+        let named = Plan::names_linux(args);
         let policies = self.policies.iter().filter(|&&policy| named || policy != PolicyName::Linux).count();
         let runs = policies * self.disks.len() * self.caches.len();
         ensure!(
@@ -421,20 +426,22 @@ impl Plan {
             "{runs} runs: no more than {MAX_CELLS} a sweep; give fewer disks, caches or policies"
         );
         let control = control.map(Arc::new);
+        let names_linux = Plan::names_linux(args);
+        // As on a live plane, which has no guard.
+        let is_deployed = args.config.is_some() || control.is_some();
         let mut cells = Vec::with_capacity(runs);
         for &disks in &self.disks {
             for cache in &self.caches {
                 let cache_blocks = cache.blocks(self.block_bytes.get(), distinct_blocks)?;
                 for &policy in &self.policies {
                     // What is compared with knows nothing of rules, unless it was asked for by name.
-                    let named = args.policy.as_deref().is_some_and(|p| p.contains("linux"));
-                    let bare = policy == PolicyName::Linux && !named;
+                    let bare = policy == PolicyName::Linux && !names_linux;
                     // The plain kernel needs no engine beside it, and so no advice.
                     let advisory = self.template.advisory.filter(|_| policy != PolicyName::Linux);
                     let control = control.clone().filter(|_| !bare);
                     // Where it costs next to nothing: beside what asks for times anyway.
                     let estimates = !args.paper && !args.advisory && policy.wants_times();
-                    let guarded = policy == PolicyName::Informed && !args.no_guard;
+                    let guarded = policy == PolicyName::Informed && !args.no_guard && !is_deployed;
                     let beside = match (estimates, guarded) {
                         (true, true) => Beside::Guard,
                         (true, false) => Beside::Counterfactual,

@@ -48,7 +48,10 @@ fn device_of(named: Option<&Path>, volume: &Path) -> Result<(DeviceParameters, S
         let by = format!("the model of {}", device.name);
         return Ok((device, by));
     }
-    let queue = Queue::of(volume).ok();
+    let found = Queue::of(volume);
+    let unknown =
+        found.as_ref().err().map(|why| format!("'{}' cannot be looked at ({why})", volume.display()));
+    let queue = found.ok();
     if let Some(queue) = &queue {
         let saved = Path::new(DEVICE_DIRECTORY).join(format!("{}.toml", queue.name));
         if saved.exists() {
@@ -57,8 +60,9 @@ fn device_of(named: Option<&Path>, volume: &Path) -> Result<(DeviceParameters, S
         }
     }
     let typical = if queue.as_ref().is_some_and(Queue::is_rotational) { "disk7200" } else { "nvme" };
-    let volume = queue.map_or_else(|| "the volume".to_owned(), |queue| queue.name);
-    let by = format!("the model of a typical {typical}, as {volume} is not calibrated");
+    let not_calibrated =
+        || format!("{} is not calibrated", queue.map_or_else(String::new, |queue| queue.name));
+    let by = format!("the model of a typical {typical}, as {}", unknown.unwrap_or_else(not_calibrated));
     Ok((catalogue::find(typical)?, by))
 }
 
