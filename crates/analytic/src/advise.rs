@@ -29,7 +29,7 @@ pub const EFFICIENCY: f64 = 0.97;
 /// How much a setting must gain to be worth a word: less is within the error of the model.
 pub const TOLERANCE: f64 = 0.03;
 /// How much longer than the best the predicted time may be where a smaller setting then does. Half of the above, so that
-/// a model that is a little off still is within 5% of the best (`benches/README.md`).
+/// a model that is a little off still is within 5% of the best (`docs/results/model.md`).
 const CLOSE: f64 = 0.015;
 /// The largest `read_ahead_kb` and block advised: 64 MiB. Larger ones gain nothing measurable at any of the
 /// built-in devices and delay whoever else uses the device.

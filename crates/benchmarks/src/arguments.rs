@@ -42,8 +42,8 @@ pub(crate) struct RunArguments {
     /// [default: beside this program].
     #[arg(long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
-    /// Memory of every arm beyond the cache's budget: room for the program and for foretell itself, which
-    /// takes up to 56 MiB (its event ring, its tables). The kernel may use it as cache.
+    /// Memory of every arm beyond the cache's budget: room for the program and for foretell itself (its event ring, its
+    /// tables; docs/results/cost.md). The kernel may use it as cache.
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     pub(crate) headroom_mib: u64,
     /// Divide the sizes of files, budgets and runs by this, for a quick look; results mean less.

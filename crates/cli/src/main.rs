@@ -28,7 +28,7 @@ struct Cli {
 enum Command {
     /// Run a program with its files under a caching and prefetching policy.
     Run(Box<run::Args>),
-    /// Run a job that runs again and again: watched the first night, faster from the second on.
+    /// Run a job that runs again and again: what it will read is guessed, then known, and fetched ahead.
     Learn(Box<learn::Args>),
 }
 

@@ -1,8 +1,8 @@
 //! What to do tonight, from what the nights before were like.
 //!
 //! 1. A job of which no recording is there is watched.
-//! 2. A job that waited for too little ([`is_worth_steering`]) has nothing to gain; it runs alone, and is watched again every
-//!    [`LOOK_AGAIN`]th night, or as soon as a night alone reads much more than the one that was watched.
+//! 2. A job that waited for too little ([`is_worth_steering`]) has nothing to gain; it runs alone, and is watched again after
+//!    [`LOOK_AGAIN`] such nights, or as soon as a night alone reads much more than the one that was watched.
 //! 3. So does one for which there is no plan ([`without_plan`]).
 //! 4. A job that needed all the memory there was, so that we left it in the middle of a night, runs alone the next night where
 //!    there is no more of it. If that took no longer, it goes on to run alone, without any process of ours, and is looked at

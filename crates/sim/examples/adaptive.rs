@@ -1,7 +1,7 @@
 //! Fetches of every replacement policy on every workload: `./x bench adaptive`.
 //!
 //! Each workload is generated, with caches of 5, 10, 25, 50 and 75% of its distinct blocks. The table is
-//! that of docs/adaptive.md; below it stand the summary and the cases where the adaptive policy fetches
+//! that of docs/results/adaptive.md; below it stand the summary and the cases where the adaptive policy fetches
 //! more than the better one of LRU and MRU. Arguments: workloads, all of them unless some are named.
 
 use std::error::Error;

@@ -1,5 +1,5 @@
 //! The adaptive policy is about as good as the better one of LRU and MRU, and better than both on mixtures:
-//! a cut of the table in docs/adaptive.md.
+//! a cut of the table in docs/results/adaptive.md.
 
 #![allow(clippy::unwrap_used)]
 

@@ -30,7 +30,7 @@ pub(crate) const READ_AHEAD_KB: [u32; 2] = [1024, 4096];
 const BATCH: u32 = 16;
 /// Processor time of a fetch beside that, in ns.
 const DRIVER_NS: f64 = 1_000.0;
-/// What foretell takes to begin and to end, in seconds (docs/learn.md).
+/// What foretell takes to begin and to end, in seconds (docs/results/cost.md).
 const OWN_S: f64 = 0.1;
 /// How often the device is stretched at most, how close it must come (as a logarithm), and how far it may go.
 const STRETCHES: usize = 10;
