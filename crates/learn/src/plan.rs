@@ -38,6 +38,8 @@ const MAPPED_SHARE: f64 = 0.5;
 const MORE_SHARE: u64 = 10;
 /// References of which it is found out how few reads they need: 0.1 s, for which the job waits.
 const MOST_IN_ORDER: u64 = 1 << 20;
+/// A block of the policy, in which its budget is counted.
+const BLOCK_BYTES: u64 = BLOCK_PAGES * PAGE_BYTES;
 /// Start set: pages in all at most, 1 GiB.
 const START_PAGES: u64 = 1 << 18;
 /// It may take the memory that the lists leave, and one part in so many of theirs.
@@ -146,28 +148,29 @@ impl Plan {
         let most = means.free_bytes.saturating_sub(taken);
         let most = most - most / RING_SHARE;
         // The whole files: tonight the job may read other parts of them, and what is under control cannot be cached
-        // beyond the budget.
-        let whole = |file: &PlannedFile| file.bytes.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
+        // beyond the budget. That is counted in blocks: a file of a page takes one.
+        let whole = |file: &PlannedFile| file.bytes.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES);
         let files_bytes = lists.files.iter().map(whole).fold(0, u64::saturating_add);
         let most = most.min(means.most_bytes.unwrap_or(u64::MAX));
         if most < LEAST_BUDGET_BYTES {
             return Err(NoPlan::NoMemory { free_mib: most >> 20 });
         }
         let budget_bytes = most.min(files_bytes).max(LEAST_BUDGET_BYTES);
+        let reuse = Reuse::of(recording, references, distinct_bytes);
+        let fits = reuse.distinct_blocks.saturating_mul(BLOCK_BYTES) <= budget_bytes;
         // Read again, and the kernel kept so much of it in all of the memory that the best replacement would have to read
         // more in what is left beside us.
         let read_bytes = recording.summary.device_read_bytes;
-        let is_read_again = references.saturating_mul(BLOCK_PAGES * PAGE_BYTES) / 3 > distinct_bytes / 2;
-        if is_read_again
-            && budget_bytes < distinct_bytes
+        if reuse.is_read_again()
+            && !fits
             && read_bytes > 0
-            && fewest_bytes(recording, budget_bytes, distinct_bytes) > read_bytes + read_bytes / MORE_SHARE
+            && distinct_bytes + reuse.again_bytes(budget_bytes) > read_bytes + read_bytes / MORE_SHARE
         {
             return Err(NoPlan::Fits);
         }
         // Of a mapped page neither the kernel nor we are told each use, and it cannot be dropped while it is mapped. To
         // fetch such pages ahead pays, to choose which of them stay does not.
-        if mapped_share(recording) > MAPPED_SHARE && is_read_again && budget_bytes < distinct_bytes {
+        if mapped_share(recording) > MAPPED_SHARE && reuse.is_read_again() && !fits {
             return Err(NoPlan::Mapped);
         }
         let start = start_set(recording, (most - budget_bytes).max(budget_bytes / START_SHARE));
@@ -176,15 +179,42 @@ impl Plan {
     }
 }
 
-/// What the best replacement reads of a recorded run with a budget that is less than what it reads, bytes. Of a very long
-/// run, all once, and what has no room once more.
-fn fewest_bytes(recording: &Recording, budget_bytes: u64, distinct_bytes: u64) -> u64 {
-    let Some(order) = Listing::new(recording).order(MOST_IN_ORDER) else {
-        return distinct_bytes + distinct_bytes.saturating_sub(budget_bytes);
-    };
-    let block_bytes = BLOCK_PAGES * PAGE_BYTES;
-    let blocks = u32::try_from(budget_bytes / block_bytes).unwrap_or(u32::MAX);
-    belady_fetches(&order, blocks) * block_bytes
+/// How often a recorded run referenced the same blocks.
+struct Reuse {
+    references: u64,
+    distinct_blocks: u64,
+    /// The blocks in the order of time; `None` for a very long run.
+    order: Option<Vec<u32>>,
+}
+
+impl Reuse {
+    fn of(recording: &Recording, references: u64, distinct_bytes: u64) -> Reuse {
+        let order = Listing::new(recording).order(MOST_IN_ORDER);
+        let distinct_blocks = match &order {
+            Some(order) => order.iter().max().map_or(0, |last| u64::from(*last) + 1),
+            None => distinct_bytes.div_ceil(BLOCK_BYTES),
+        };
+        Reuse { references, distinct_blocks, order }
+    }
+
+    /// Is half as much read again as there is?
+    fn is_read_again(&self) -> bool {
+        self.references / 3 > self.distinct_blocks / 2
+    }
+
+    /// What the best replacement reads once more with a budget that is less than what there is, bytes. Of a very long run what
+    /// has no room.
+    fn again_bytes(&self, budget_bytes: u64) -> u64 {
+        let cache_blocks = budget_bytes / BLOCK_BYTES;
+        let again_blocks = match &self.order {
+            Some(order) => {
+                let cache_blocks = u32::try_from(cache_blocks).unwrap_or(u32::MAX);
+                belady_fetches(order, cache_blocks).saturating_sub(self.distinct_blocks)
+            }
+            None => self.distinct_blocks.saturating_sub(cache_blocks),
+        };
+        again_blocks.saturating_mul(BLOCK_BYTES)
+    }
 }
 
 /// How much of what a recorded run referenced was mapped, from 0 to 1.
@@ -362,6 +392,21 @@ mod tests {
         recorded.accesses.pop();
         recorded.summary.device_read_bytes = 33 << 20;
         assert!(Plan::new(&recorded, tight).is_ok(), "it is read once");
+    }
+
+    /// A file of a page takes a block, and is read once for all that.
+    #[test]
+    fn small_files_that_are_read_once_are_not_taken_for_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let names: Vec<String> = (0..8192).map(|i| format!("object-{i}")).collect();
+        let files: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), PAGE_BYTES)).collect();
+        let read: Vec<_> = (0..8192).map(|file| (file, 0, 1, Way::Read)).collect();
+        let mut recorded = recording(dir.path(), &files, &read);
+        recorded.summary.device_read_bytes = 33 << 20;
+        let tight = Means { free_bytes: 70 << 20, ..MEANS };
+        assert!(Plan::new(&recorded, tight).is_ok());
+        let plan = Plan::new(&recorded, MEANS).unwrap();
+        assert_eq!(plan.budget_bytes, 64 << 20, "all of them fit in blocks");
     }
 
     #[test]
