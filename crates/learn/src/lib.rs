@@ -37,5 +37,6 @@ pub use pace::Pace;
 pub use plan::{LEAST_MEMORY_BYTES, Means, NoPlan, Plan, STEERING_BYTES, StartRange, WATCHING_BYTES};
 pub use store::{Job, Store, StoreError, is_name};
 pub use verdict::{
-    Tonight, WORSE, by_itself, is_worth_steering, needs_all_memory, tonight, usual_exit_code, without_plan,
+    Tonight, WORSE, by_itself, is_at_full_rate, is_worth_steering, needs_all_memory, tonight,
+    usual_exit_code, without_plan,
 };

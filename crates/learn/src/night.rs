@@ -46,6 +46,10 @@ pub struct Night {
     /// What it would have waited besides, had nothing been guessed and read ahead, seconds; an estimate, of watched nights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_s: Option<f64>,
+    /// Of the waits those for what it reads in sequence from a device that gives no more however much is read ahead, seconds; only
+    /// known of watched nights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_full_rate_s: Option<f64>,
     /// Threads of it that waited at a time, in the mean; only known of watched nights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads_waiting: Option<f64>,

@@ -97,6 +97,9 @@ pub enum NoPlan {
     /// The kernel keeps all of it, and beside us there would not be room for it.
     #[error("what it reads again stays in memory as it is, and would not beside us")]
     Fits,
+    /// It reads once and in sequence what its device does not give faster.
+    #[error("it reads in sequence as fast as its disk gives it")]
+    FullRate,
     /// It reads again what it has mapped, and there is more of it than memory.
     #[error(
         "most of what it reads is mapped and read again, and more than fits: the kernel sees more of that than we do"
@@ -121,6 +124,8 @@ pub struct Means {
     pub job_bytes: u64,
     /// A bound that somebody has named.
     pub most_bytes: Option<u64>,
+    /// There is nothing to gain but by reading less ([`is_at_full_rate`](crate::is_at_full_rate)).
+    pub at_full_rate: bool,
 }
 
 impl Plan {
@@ -156,11 +161,14 @@ impl Plan {
             return Err(NoPlan::NoMemory { free_mib: most >> 20 });
         }
         let budget_bytes = most.min(files_bytes).max(LEAST_BUDGET_BYTES);
+        let read_bytes = recording.summary.device_read_bytes;
+        if means.at_full_rate && read_bytes <= distinct_bytes + distinct_bytes / MORE_SHARE {
+            return Err(NoPlan::FullRate);
+        }
         let reuse = Reuse::of(recording, references, distinct_bytes);
         let fits = reuse.distinct_blocks.saturating_mul(BLOCK_BYTES) <= budget_bytes;
         // Read again, and the kernel kept so much of it in all of the memory that the best replacement would have to read
         // more in what is left beside us.
-        let read_bytes = recording.summary.device_read_bytes;
         if reuse.is_read_again()
             && !fits
             && read_bytes > 0
@@ -272,7 +280,13 @@ mod tests {
     use foretell_recording::{Access, FileRecord, Role, RoleId};
     use std::path::Path;
 
-    const MEANS: Means = Means { usable_bytes: 1 << 30, free_bytes: 1 << 28, job_bytes: 0, most_bytes: None };
+    const MEANS: Means = Means {
+        usable_bytes: 1 << 30,
+        free_bytes: 1 << 28,
+        job_bytes: 0,
+        most_bytes: None,
+        at_full_rate: false,
+    };
 
     /// A recording of one role; the files are made as large as they are said to be.
     fn recording(dir: &Path, files: &[(&str, u64)], accesses: &[(u32, u32, u32, Way)]) -> Recording {
@@ -392,6 +406,19 @@ mod tests {
         recorded.accesses.pop();
         recorded.summary.device_read_bytes = 33 << 20;
         assert!(Plan::new(&recorded, tight).is_ok(), "it is read once");
+    }
+
+    #[test]
+    fn what_is_read_once_at_the_rate_of_its_disk_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = [(0, 0, 8192, Way::Read), (0, 0, 8192, Way::Read)];
+        let mut recorded = recording(dir.path(), &[("a", 8192 * PAGE_BYTES)], &read);
+        recorded.summary.device_read_bytes = 33 << 20;
+        let full = Means { at_full_rate: true, ..MEANS };
+        assert_eq!(Plan::new(&recorded, full).unwrap_err(), NoPlan::FullRate);
+        assert!(Plan::new(&recorded, MEANS).is_ok());
+        recorded.summary.device_read_bytes = 64 << 20;
+        assert!(Plan::new(&recorded, full).is_ok(), "it can be read less often");
     }
 
     /// A file of a page takes a block, and is read once for all that.

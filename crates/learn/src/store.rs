@@ -302,6 +302,7 @@ mod tests {
             wait_s: Some(1.5),
             file_wait_s: None,
             saved_s: None,
+            at_full_rate_s: None,
             threads_waiting: None,
             busy_s: None,
             read_bytes: 3,

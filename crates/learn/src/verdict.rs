@@ -114,6 +114,17 @@ fn waits_for((at_least_s, share): (f64, f64), elapsed_s: f64, wait_s: f64) -> bo
     waited >= at_least_s && waited >= share * elapsed_s
 }
 
+/// Whether a job has nothing to gain but what it reads more than once: apart from that it waits for a device that gave no more
+/// when it was watched.
+#[must_use]
+pub fn is_at_full_rate(nights: &[Night]) -> bool {
+    nights.iter().rev().find(|night| night.how == How::Watched).is_some_and(|watched| {
+        let waited_s = watched.file_wait_s.or(watched.wait_s).unwrap_or(0.0);
+        let other_s = watched.at_full_rate_s.map(|full_s| (waited_s - full_s).max(0.0));
+        other_s.is_some_and(|other_s| !is_worth_steering(watched.elapsed_s, other_s))
+    })
+}
+
 /// Decides what to do tonight, with so much memory that can be used.
 #[must_use]
 pub fn tonight(nights: &[Night], has_recording: bool, usable_bytes: u64) -> Tonight {
@@ -360,6 +371,7 @@ mod tests {
             wait_s: (how != How::Alone).then_some(wait_s),
             file_wait_s: None,
             saved_s: None,
+            at_full_rate_s: None,
             threads_waiting: None,
             busy_s: None,
             read_bytes: 100 << 20,
@@ -537,6 +549,16 @@ mod tests {
         assert_eq!(kind(without_plan(&steered, why())), How::Alone, "there was a plan last night");
         let guessed = Night { saved_s: Some(2.0), ..night(How::Watched, 10.0, 6.0) };
         assert_eq!(kind(without_plan(&[guessed], why())), How::Watched);
+    }
+
+    #[test]
+    fn what_its_device_does_not_give_faster_is_no_gain() {
+        let full = |at_full_rate_s| Night { at_full_rate_s, ..night(How::Watched, 10.0, 8.0) };
+        assert!(is_at_full_rate(&[full(Some(7.9))]));
+        assert!(!is_at_full_rate(&[full(Some(6.0))]), "two seconds are left");
+        assert!(!is_at_full_rate(&[full(None)]) && !is_at_full_rate(&[]), "it is not known");
+        let later = [full(Some(7.9)), night(How::Steered, 10.0, 8.0)];
+        assert!(is_at_full_rate(&later), "the last night that was watched tells it");
     }
 
     #[test]

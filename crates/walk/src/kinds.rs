@@ -36,6 +36,8 @@ pub(crate) struct Kind {
     trial: Trial,
     /// What had been saved before the last trial, nanoseconds.
     pub(crate) saved_before_ns: u64,
+    /// What sequences waited all the same while they were read ahead of, or after that was found not to pay, nanoseconds.
+    pub(crate) at_full_rate_ns: u64,
 }
 
 /// Whether it pays to read ahead of sequences is tried: what they wait with what is asked for, and then by themselves. An arm that
@@ -83,6 +85,9 @@ impl Kind {
         pages: u64,
         waited_ns: u64,
     ) {
+        if was_asked || matches!(self.trial, Trial::Over) {
+            self.at_full_rate_ns = self.at_full_rate_ns.saturating_add(waited_ns);
+        }
         match self.trial {
             Trial::Helped { pages: enough } if is_helped => {
                 (self.used, self.still_waited_ns) = (self.used + pages, self.still_waited_ns + waited_ns);

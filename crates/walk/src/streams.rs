@@ -80,6 +80,9 @@ pub struct StreamGuesses {
     pub wrong_pages: u64,
     /// What the program would have waited besides, nanoseconds: an estimate.
     pub saved_ns: u64,
+    /// What it waited in sequences that were read ahead of, or of which that was tried and does not pay: their device gives no
+    /// more. Nanoseconds.
+    pub at_full_rate_ns: u64,
 }
 
 /// A process that goes through a file.
@@ -235,6 +238,7 @@ impl Streams {
                 .saturating_sub(still_waited_ns)
                 .saturating_add(self.sequences.saved_before_ns)
                 .saturating_add(scattered.saved_ns()),
+            at_full_rate_ns: self.sequences.at_full_rate_ns,
             ..self.guesses
         }
     }

@@ -94,6 +94,11 @@ impl Guessed {
         let saved_ns = [files.saved_ns(), streams.saved_ns, directories.saved_ns, trees.saved_ns];
         saved_ns.into_iter().fold(0_u64, u64::saturating_add) as f64 / 1e9
     }
+
+    /// What it waited for a device that gives no more, seconds.
+    pub(super) fn at_full_rate_s(self) -> f64 {
+        self.0.streams.at_full_rate_ns as f64 / 1e9
+    }
 }
 
 fn fetch(path: &Path, bytes: Range<u64>) -> Found {

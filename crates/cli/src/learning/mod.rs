@@ -189,6 +189,7 @@ impl Known {
             wait_s: ran.wait_ns.map(|ns| ns as f64 / 1e9),
             file_wait_s: ran.file_wait_ns.map(|ns| ns as f64 / 1e9),
             saved_s: ran.guesses.map(Guessed::saved_s),
+            at_full_rate_s: ran.guesses.map(Guessed::at_full_rate_s).filter(|&wait_s| wait_s > 0.0),
             threads_waiting: ran.threads_waiting,
             busy_s: Some(used.processor.as_secs_f64() / foretell_learn::processors() as f64),
             read_bytes: ran.read_bytes.unwrap_or(used.read_bytes),
@@ -296,6 +297,7 @@ fn plan(wanted: &Wanted, job: &Job, before: &[Night]) -> Result<Plan, Unplanned>
         free_bytes: memory::free_bytes().unwrap_or(u64::MAX).saturating_sub(memory::own_mapped_bytes()),
         job_bytes: own_bytes(before),
         most_bytes: wanted.most_bytes,
+        at_full_rate: foretell_learn::is_at_full_rate(before),
     };
     Plan::new(&recording, means).map_err(|problem| Unplanned::Impossible(problem.to_string()))
 }
