@@ -44,6 +44,11 @@ const CLASSES: [Class; 3] = [Class::Any, Class::Run, Class::Isolated];
 /// Measures: one a distance and class.
 const MEASURES: usize = DISTANCES * CLASSES.len();
 
+/// Measures that are looked at together: those of four distances. The near ones have something to do at every look, and the
+/// far ones seldom.
+const GROUP: usize = 4 * CLASSES.len();
+const GROUPS: usize = MEASURES.div_ceil(GROUP);
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Measure {
     kept: u32,
@@ -53,6 +58,9 @@ struct Measure {
     count: usize,
     /// When to take the next sample.
     next: u64,
+    /// From where a position was looked for last, and which one was found: the same one as long as it is not used up, nothing
+    /// else is used again, and the list is as it was.
+    picked: Option<(u32, u32)>,
 }
 
 impl Measure {
@@ -99,6 +107,8 @@ pub(crate) struct Confidence {
     measures: [Measure; MEASURES],
     /// What [`Measure::wakes`] is of each, side by side: most of them sleep most of the time.
     wakes: [u64; MEASURES],
+    /// The first one of each group.
+    group_wakes: [u64; GROUPS],
     /// The reference count at which something is to be done.
     due: u64,
     /// How the list was at the last look.
@@ -118,6 +128,7 @@ impl Default for Confidence {
         Confidence {
             measures: [Measure::default(); MEASURES],
             wakes: [0; MEASURES],
+            group_wakes: [0; GROUPS],
             due: 0,
             looked_at: 0,
             in_vain: 0,
@@ -141,47 +152,69 @@ impl Confidence {
         self.due = now + u64::from(PERIOD) / 4;
         // Positions are used up all the time, but none is unused again without a jump.
         if self.looked_at != list.changes() || !self.vain_at.contains(&frontier) {
+            if self.looked_at != list.changes() {
+                self.measures.iter_mut().for_each(|measure| measure.picked = None);
+            }
             (self.looked_at, self.vain_at) = (list.changes(), frontier..u32::MAX);
             self.look_again();
         }
-        let mut awake = 0u64;
-        for (number, wakes) in self.wakes.iter().enumerate() {
-            awake |= u64::from(*wakes <= now) << number;
+        for group in 0..GROUPS {
+            if self.group_wakes[group] <= now {
+                self.look_at_group(group, now, frontier, list, used);
+            }
         }
-        while awake != 0 {
-            let number = awake.trailing_zeros() as usize;
-            awake &= awake - 1;
-            let measure = &mut self.measures[number];
-            measure.judge(now, used);
-            if measure.is_open(now) && self.in_vain & (1 << number) == 0 {
-                let (nth, class) = (number / CLASSES.len(), CLASSES[number % CLASSES.len()]);
-                let distance = 1u32 << nth;
-                let from = frontier.saturating_add(distance - 1);
-                let (picked, vain_before) = if from >= list.len() {
-                    (None, u32::MAX)
-                } else if class == Class::Isolated {
-                    pick_isolated(list, used, from, &mut self.no_isolated[nth])
-                } else {
-                    (pick(list, used, from, class), from + 1)
-                };
-                match picked {
-                    Some(position) => {
-                        // One of the wanted class may be a little further than the distance.
-                        let ahead = u64::from(position.saturating_sub(frontier) + 1);
-                        measure.waiting[measure.count] = (position, now + 3 * ahead);
-                        measure.count += 1;
-                        measure.next = now + u64::from(PERIOD.max(3 * distance / WAITING as u32));
-                    }
-                    None => {
-                        self.in_vain |= 1 << number;
-                        let vain_at = &mut self.vain_at;
-                        vain_at.start = vain_at.start.max(frontier);
-                        vain_at.end = vain_at.end.min(vain_before.saturating_sub(distance - 1));
-                    }
+    }
+
+    fn look_at_group(&mut self, group: usize, now: u64, frontier: u32, list: &List, used: &Bits) {
+        let mut first = u64::MAX;
+        for number in group * GROUP..((group + 1) * GROUP).min(MEASURES) {
+            if self.wakes[number] <= now {
+                self.look_at(number, now, frontier, list, used);
+            }
+            first = first.min(self.wakes[number]);
+        }
+        self.group_wakes[group] = first;
+    }
+
+    #[inline]
+    fn look_at(&mut self, number: usize, now: u64, frontier: u32, list: &List, used: &Bits) {
+        let measure = &mut self.measures[number];
+        measure.judge(now, used);
+        if measure.is_open(now) && self.in_vain & (1 << number) == 0 {
+            let (nth, class) = (number / CLASSES.len(), CLASSES[number % CLASSES.len()]);
+            let distance = 1u32 << nth;
+            let from = frontier.saturating_add(distance - 1);
+            let (picked, vain_before) = match measure.picked {
+                Some((before, position)) if before == from && !used.contains(position) => (Some(position), 0),
+                _ if from >= list.len() => (None, u32::MAX),
+                _ if class == Class::Isolated => pick_isolated(list, used, from, &mut self.no_isolated[nth]),
+                _ => (pick(list, used, from, class), from + 1),
+            };
+            measure.picked = picked.map(|position| (from, position));
+            match picked {
+                Some(position) => {
+                    // One of the wanted class may be a little further than the distance.
+                    let ahead = u64::from(position.saturating_sub(frontier) + 1);
+                    measure.waiting[measure.count] = (position, now + 3 * ahead);
+                    measure.count += 1;
+                    measure.next = now + u64::from(PERIOD.max(3 * distance / WAITING as u32));
+                }
+                None => {
+                    self.in_vain |= 1 << number;
+                    let vain_at = &mut self.vain_at;
+                    vain_at.start = vain_at.start.max(frontier);
+                    vain_at.end = vain_at.end.min(vain_before.saturating_sub(distance - 1));
                 }
             }
-            let in_vain = self.in_vain & (1 << number) != 0;
-            self.wakes[number] = if in_vain { measure.verdict() } else { measure.wakes() };
+        }
+        let in_vain = self.in_vain & (1 << number) != 0;
+        self.wakes[number] = if in_vain { measure.verdict() } else { measure.wakes() };
+    }
+
+    /// Measures wake at other times than they did.
+    fn regroup(&mut self) {
+        for (wakes, first) in self.wakes.chunks(GROUP).zip(&mut self.group_wakes) {
+            *first = wakes.iter().copied().min().unwrap_or(u64::MAX);
         }
     }
 
@@ -190,6 +223,7 @@ impl Confidence {
         while self.in_vain != 0 {
             let number = self.in_vain.trailing_zeros() as usize;
             self.wakes[number] = self.measures[number].wakes();
+            self.group_wakes[number / GROUP] = self.group_wakes[number / GROUP].min(self.wakes[number]);
             self.in_vain &= self.in_vain - 1;
         }
     }
@@ -210,6 +244,7 @@ impl Confidence {
             measure.count = kept;
             *wakes = measure.wakes();
         }
+        self.regroup();
         self.in_vain = 0;
     }
 
@@ -220,9 +255,10 @@ impl Confidence {
                 let used = used.contains(measure.waiting[i].0);
                 measure.settle(used);
             }
-            measure.count = 0;
+            (measure.count, measure.picked) = (0, None);
             *wakes = measure.wakes();
         }
+        self.regroup();
         self.in_vain = 0;
         self.no_isolated = [const { 0..0 }; DISTANCES];
     }
@@ -276,7 +312,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::Reference;
+    use super::super::list::RELEASED;
     use super::*;
+
+    impl Confidence {
+        fn forget_short_cuts(&mut self) {
+            self.measures.iter_mut().for_each(|measure| measure.picked = None);
+            self.no_isolated = [const { 0..0 }; DISTANCES];
+            self.group_wakes = [0; GROUPS];
+        }
+    }
 
     #[test]
     fn of_an_empty_list_nothing_is_picked() {
@@ -310,6 +355,61 @@ mod tests {
                     fits && !list.is_completed(p) && !used.contains(p)
                 });
                 prop_assert_eq!(pick(&list, &used, from, class), naive, "{:?}", class);
+            }
+        }
+
+        /// A short cut leads to the same chances: what was picked before, where nothing is isolated, who sleeps.
+        #[test]
+        fn what_is_remembered_changes_nothing(
+            listed in prop::collection::vec((0..40u32, 0..3u32, any::<bool>()), 64..400),
+            steps in prop::collection::vec((0..6u32, 1..90u32), 20..120),
+        ) {
+            let (mut list, mut used) = (List::default(), Bits::default());
+            let (mut quick, mut slow) = (Confidence::default(), Confidence::default());
+            let (mut now, mut frontier) = (0, 0u32);
+            let mut listed = listed.into_iter();
+            for (step, many) in steps {
+                match step {
+                    0 => for (index, file, completed) in listed.by_ref().take(many as usize) {
+                        list.append(Reference { block: 3 * index + file, file, index });
+                        if completed {
+                            list.mark_completed();
+                        }
+                    },
+                    1 => {
+                        frontier = frontier.saturating_sub(many);
+                        quick.jumped(&used);
+                        slow.jumped(&used);
+                        used.clear_from(frontier);
+                    }
+                    2 => for _ in 0..many {
+                        used.insert(frontier);
+                        frontier += 1;
+                        now += 1;
+                        quick.tick(now, frontier, &list, &used);
+                        slow.forget_short_cuts();
+                        slow.tick(now, frontier, &list, &used);
+                    },
+                    3 => used.insert(frontier + many),
+                    4 if list.first() + RELEASED <= frontier.min(list.len()) => {
+                        let next = list.first() + RELEASED;
+                        quick.released(next, &used);
+                        slow.released(next, &used);
+                        list.release(|_| {});
+                        used.release_before(next);
+                    }
+                    _ => for _ in 0..many {
+                        now += 1;
+                        quick.tick(now, frontier, &list, &used);
+                        slow.forget_short_cuts();
+                        slow.tick(now, frontier, &list, &used);
+                    },
+                }
+                for k in 0..DISTANCES as u32 {
+                    for class in CLASSES {
+                        prop_assert_eq!(quick.chance(1 << k, class), slow.chance(1 << k, class));
+                    }
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Knowledge, Met, find_use, list_of, reference};
+use super::{Knowledge, Known, Met, find_use, list_of, reference};
 use crate::alignment::Match;
 use crate::blocks::{BlockId, Blocks};
 use crate::ids::{ManagerId, ProcessId};
@@ -11,6 +11,7 @@ use crate::recency::NONE;
 impl Knowledge {
     /// Matches a reference of a manager's process. Blocks that lost their next use by it wait in
     /// [`Knowledge::take_unlisted`].
+    #[inline]
     pub(crate) fn reference(
         &mut self,
         blocks: &Blocks,
@@ -22,29 +23,65 @@ impl Knowledge {
         if known.lists.is_empty() {
             return Met::default();
         }
-        let r = reference(blocks, b);
-        // What comes after the end of the lists was not predicted, and not missed either.
-        let ended = known.lists.iter().all(|l| l.ahead() == 0);
-        let mut on = known.readers.on(process.0);
-        if on.is_none() && known.lists.len() == 1 && known.readers.assign(process.0, 0) {
-            on = Some(0);
-        }
-        if let Some(list) = on
-            && let Some(stream) = known.readers.stream_mut(list)
+        let Some(list) = known.readers.on(process.0) else {
+            return self.reference_of_unknown(blocks, manager, process, b);
+        };
+        if let Some(stream) = known.readers.stream_mut(list)
             && let Some(l) = known.lists.get_mut(list)
+            && stream.passes_by(blocks[b].block.file.0)
         {
-            let found = if stream.passes_by(r.file) { Match::Unpredicted } else { stream.reference(r) };
-            l.note_explained(found != Match::Unpredicted);
+            l.note_explained(false);
             // As a rule it changes nothing of a list that it is not explained by it.
-            if found == Match::Unpredicted
-                && !stream.is_moved()
-                && l.is_as_it_was(stream.frontier(), stream.is_asleep())
-            {
-                return Met { unpredicted: u32::from(!ended), ..Met::default() };
+            if !stream.is_moved() && l.is_as_it_was(stream.frontier(), stream.is_asleep()) {
+                return Met { unpredicted: u32::from(!known.is_at_end()), ..Met::default() };
             }
-            let met = self.met(blocks, manager, list, b, found);
-            return if ended { Met { unpredicted: 0, ..met } } else { met };
+            return self.met_unless_ended(blocks, manager, list, b, Match::Unpredicted);
         }
+        self.reference_on(blocks, manager, list, b)
+    }
+
+    /// The same of a reader on a list that names the file.
+    fn reference_on(&mut self, blocks: &Blocks, manager: ManagerId, list: usize, b: BlockId) -> Met {
+        let Some((_, stream, l)) = list_of(&mut self.known, manager, list) else { return Met::default() };
+        let found = stream.reference(reference(blocks, b));
+        l.note_explained(found != Match::Unpredicted);
+        if found == Match::Unpredicted
+            && !stream.is_moved()
+            && l.is_as_it_was(stream.frontier(), stream.is_asleep())
+        {
+            let ended = self.of(manager).is_none_or(Known::is_at_end);
+            return Met { unpredicted: u32::from(!ended), ..Met::default() };
+        }
+        self.met_unless_ended(blocks, manager, list, b, found)
+    }
+
+    /// What comes after the end of the lists was not predicted, and not missed either.
+    fn met_unless_ended(
+        &mut self,
+        blocks: &Blocks,
+        manager: ManagerId,
+        list: usize,
+        b: BlockId,
+        found: Match,
+    ) -> Met {
+        let ended = self.of(manager).is_none_or(Known::is_at_end);
+        let met = self.met(blocks, manager, list, b, found);
+        if ended { Met { unpredicted: 0, ..met } } else { met }
+    }
+
+    /// The same of a reader that is on no list yet.
+    fn reference_of_unknown(
+        &mut self,
+        blocks: &Blocks,
+        manager: ManagerId,
+        process: ProcessId,
+        b: BlockId,
+    ) -> Met {
+        let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return Met::default() };
+        if known.lists.len() == 1 && known.readers.assign(process.0, 0) {
+            return self.reference(blocks, manager, process, b);
+        }
+        let (r, ended) = (reference(blocks, b), known.is_at_end());
         let mut matches = std::mem::take(&mut self.matches);
         known.readers.reference(process.0, r, |list, r, found| matches.push((list, r.block, found)));
         self.is_behind = true;

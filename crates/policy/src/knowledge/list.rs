@@ -14,6 +14,10 @@ const LATE_DECAY: u32 = 256;
 /// References over which the share of those that the list explains is taken.
 const REMEMBERED: f64 = 256.0;
 
+/// The least share that is told from none. Without it a long time of nothing leads to numbers so small that processors
+/// take a hundred times as long to reckon with them (IEEE 754's subnormal ones).
+const NO_SHARE: f64 = 1e-100;
+
 /// A list that explains a smaller share than this says nothing of any block: the kernel does better without it. Cao et
 /// al. 1996 discard a list that is "too often wrong" (section 2.1.3); here it may come back.
 const LEAST_SHARE: f64 = 0.5;
@@ -161,7 +165,8 @@ impl List {
     #[inline]
     pub(super) fn note_explained(&mut self, explained: bool) {
         let now = if explained { 1.0 } else { 0.0 };
-        self.explained_share += (now - self.explained_share) / REMEMBERED;
+        let share = self.explained_share + (now - self.explained_share) / REMEMBERED;
+        self.explained_share = share.max(NO_SHARE);
     }
 
     /// The reader has come here; `asleep` if the alignment says that nothing fits. Says whether the list has become

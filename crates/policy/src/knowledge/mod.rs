@@ -76,6 +76,14 @@ struct Known {
     base: u16,
 }
 
+impl Known {
+    /// Do the lists name nothing any more from where their readers are?
+    #[inline]
+    fn is_at_end(&self) -> bool {
+        self.lists.iter().all(|l| l.ahead() == 0)
+    }
+}
+
 /// How a reference met the lists of its manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Met {
