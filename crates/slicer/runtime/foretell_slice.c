@@ -7,6 +7,7 @@
  *   slice_trace.h    FORETELL_SLICE_TRACE: both sequences of accesses, a line each
  *   slice_early.h    the program before it has a slice: counting, and whether one would be worth its start
  *   slice_real.h     the program's side: do the call, count it, compare it with the prediction
+ *   slice_changes.h  what the program writes to files that it reads
  *   slice_real_stream.h  the same of streams
  *   slice_mapped.h   the same of mapped memory
  *   slice_service.h  disclosing to the service, if there is one
@@ -14,6 +15,10 @@
  *   slice_queue.h    the prefetch queue: which request is served when, and how
  *   slice_worth.h    whether the slice is worth what it costs
  *   slice_predict.h  the slice's side: own offsets, return values from sizes, predictions
+ *   slice_written.h  reading what the program has written: waiting for it
+ *   slice_made.h     files that the program makes and opens again: waiting for it
+ *   slice_open.h     opening and closing in the slice
+ *   slice_descriptor.h  the slice's calls on descriptors
  *   slice_stream.h   the same for streams: fopen to fscanf
  *   slice_channel.h  mapped memory, values and signals from the program
  *   slice_identity.h who the program is, and whether it still is
@@ -80,6 +85,7 @@
 #include "slice_trace.h"
 #include "slice_early.h"
 #include "slice_real.h"
+#include "slice_changes.h"
 #include "slice_real_stream.h"
 #include "slice_mapped.h"
 #include "slice_service.h"
@@ -87,6 +93,10 @@
 #include "slice_queue.h"
 #include "slice_worth.h"
 #include "slice_predict.h"
+#include "slice_written.h"
+#include "slice_made.h"
+#include "slice_open.h"
+#include "slice_descriptor.h"
 #include "slice_stream.h"
 #include "slice_channel.h"
 #include "slice_identity.h"

@@ -42,11 +42,25 @@ struct prediction {
 
 enum { PROGRAM_CLOSED = 1, SLICE_CLOSED = 2, SLICE_OPENED = 4 };
 
+/* Changes of a file that are remembered with their places. */
+#define CHANGES 1024
+
+/* Bytes of a file, from where to where. */
+struct range {
+    atomic_llong begin, end;
+};
+
 struct file {
     atomic_uint sides; /* who has opened and closed it */
     atomic_uint is_uncounted; /* is its mapped memory not counted? slice_mapped.h */
     atomic_ullong real;
     atomic_ullong predicted;
+    /* Of a file that the program reads and writes: changes that it has begun, and made; slice_changes.h. */
+    atomic_ullong changing, changed;
+    struct range changes[CHANGES];
+    /* Where the program has it, and which file it is. */
+    atomic_int descriptor;
+    atomic_ullong device, inode;
     struct prediction predictions[PREDICTIONS];
 };
 
@@ -71,6 +85,8 @@ struct shared {
     atomic_ullong signals[FORETELL_SYNC_POINTS];
     /* The last open of each site that the program closed before the slice came to it. */
     atomic_uint left_behind[SITES];
+    /* How many opens of each site the program has made. */
+    atomic_ullong opened[SITES];
 
     /* Statistics. */
     atomic_ullong real_accesses, real_io_ns, compared;
@@ -110,6 +126,8 @@ struct real_file {
     long long hot_buffered; /* and this was left in there */
     struct window window;
     int descriptor; /* the one that it was opened with */
+    unsigned long long changed; /* how often it was; slice_changes.h */
+    bool updates, appends;      /* open for reading and writing; at its end */
     bool is_mapped, is_uncounted; /* in memory; and so not counted there */
 };
 
@@ -137,6 +155,7 @@ static struct {
     int in_passing;        /* so many of its calls are counted in passing, before one is timed */
     bool is_counted;       /* may there be somebody to count for? If not, all calls are made as they are */
     bool has_statistics, was_hot;
+    bool makes_files; /* has the program calls that make or change files? */
     long page;
     atomic_uint lock;
     unsigned timed; /* so many accesses are yet to be */
@@ -287,6 +306,8 @@ static void take_slot(struct file *file, unsigned long long key)
     atomic_store(&file->is_uncounted, 0);
     atomic_store(&file->real, 0);
     atomic_store(&file->predicted, 0);
+    atomic_store(&file->changing, 0);
+    atomic_store(&file->changed, 0);
     atomic_store(key_of(file), key);
     atomic_fetch_add(&shared->slots_in_use, 1);
     if (number > atomic_load(&shared->slots_looked_at))

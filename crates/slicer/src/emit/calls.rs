@@ -18,6 +18,9 @@ impl Writer<'_, '_> {
             let parts: Vec<String> = arguments.into_iter().flat_map(|a| self.effects(a)).collect();
             return self.end(id, parts);
         }
+        if self.is_maker(id) {
+            return self.made(id, point);
+        }
         if let Some(assumed) = self.assumed(id) {
             return self.assumption(id, assumed);
         }
@@ -51,6 +54,28 @@ impl Writer<'_, '_> {
             parts.push(format!("*({} *)0", ty.spelled));
         } else if ty.plain() != "void" {
             parts.push(format!("({})0", ty.spelled));
+        }
+        match parts.as_slice() {
+            [one] => one.clone(),
+            _ => format!("({})", parts.join(", ")),
+        }
+    }
+
+    /// The slice is told which files the program makes here, and takes for granted that it could.
+    fn made(&mut self, id: Id, point: Point) -> String {
+        let known = self.emission.known;
+        let arguments = known.program.tree.arguments(id).to_vec();
+        let models = known.call(point).map(|call| known.models_of(call)).unwrap_or_default();
+        let opens = known.io(point).is_some();
+        let named = models.iter().flat_map(|m| m.makes.iter().copied()).chain(opens.then_some(0));
+        let mut parts = Vec::new();
+        for argument in named.filter_map(|number| arguments.get(number)) {
+            parts.push(format!("foretell_slice_made({})", self.expression(*argument)));
+        }
+        if let Some(assumed) = self.assumed(id)
+            && self.emission.slice.closure.valued.contains(&point)
+        {
+            parts.push(self.assumption(id, assumed));
         }
         match parts.as_slice() {
             [one] => one.clone(),

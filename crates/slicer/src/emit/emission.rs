@@ -10,6 +10,7 @@ use crate::models::{Io, Model};
 use crate::slice::Slice;
 use crate::slice::judge::Verdict;
 use crate::slice::known::Known;
+use crate::slice::makers;
 use crate::slice::numbers;
 use crate::slice::sites::copied_bytes;
 
@@ -183,7 +184,12 @@ impl<'a> Emission<'a> {
         let limits = |call| self.known.models_of(call).iter().any(|model| model.limits);
         let is_told = self.channels.keys().any(|point| self.known.call(*point).is_some_and(limits));
         format!(
-            "{}foretell_slice_start{}",
+            "{}{}foretell_slice_start{}",
+            if makers::makes_files(self.known, &self.slice.sites) {
+                "foretell_slice_makes_files(); "
+            } else {
+                ""
+            },
             if is_told { "foretell_slice_remember_limits(); " } else { "" },
             if self.needs_process() { "_forked" } else { "" },
         )
