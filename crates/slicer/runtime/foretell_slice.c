@@ -21,6 +21,7 @@
  *   slice_descriptor.h  the slice's calls on descriptors
  *   slice_stream.h   the same for streams: fopen to fscanf
  *   slice_channel.h  mapped memory, values and signals from the program
+ *   slice_input.h    standard input, read ahead in what the program shows of it
  *   slice_identity.h who the program is, and whether it still is
  *   slice_start.h    the slice as a process or a thread, its end, statistics
  *   slice_begin.h    the begin of main
@@ -99,6 +100,7 @@
 #include "slice_descriptor.h"
 #include "slice_stream.h"
 #include "slice_channel.h"
+#include "slice_input.h"
 #include "slice_identity.h"
 #include "slice_start.h"
 #include "slice_begin.h"

@@ -136,6 +136,16 @@ void foretell_send(unsigned channel, const void *value, size_t bytes);
  * that were sent. Does not return when none will come. */
 size_t foretell_receive(unsigned channel, void *value, size_t room);
 
+/* Program, after a call on standard input that was sent: shows what its stream has in its buffer. NULL is stdin. */
+void foretell_show_input(FILE *stream);
+
+/* Slice, in place of calls on standard input that the program sends: makes them on what is shown, and receives where
+ * nothing is. */
+int foretell_told_getc(unsigned channel);
+char *foretell_told_fgets(unsigned channel, char *line, int room);
+ssize_t foretell_told_getdelim(unsigned channel, char **line, size_t *room, int delimiter);
+size_t foretell_told_fread(unsigned channel, void *buffer, size_t size, size_t count);
+
 /* The paper's synchronize(point, signal) and synchronize(point, wait): the n-th wait in the slice goes on
  * after the n-th signal in the program. */
 void foretell_synchronize_signal(unsigned point);

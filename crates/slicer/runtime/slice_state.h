@@ -25,6 +25,8 @@
 /* Bytes under way in the channel. When it is full for CHANNEL_WAIT_NS, the slice ends. */
 #define CHANNEL_BYTES (4u << 20)
 #define CHANNEL_WAIT_NS 50000000ull
+/* Most bytes of standard input that are shown to the slice at a time. */
+#define INPUT_BYTES 65536
 /* Longest wait for the lock of the slots. Only a slice that was killed while it held the lock, a few dozen
  * instructions, makes anybody wait that long; then slicing ends. */
 #define LOCK_WAIT_NS 5000000000ull
@@ -82,6 +84,13 @@ struct shared {
     atomic_ullong compute_ns; /* C: from the end of an access to the begin of the next, average */
     atomic_ullong service_ns; /* T: service time of a request, average */
     atomic_ullong channel_sent, channel_received;
+    /* What the program has in the buffer of its standard input, after so many calls on it; with the lock. slice_input.h */
+    atomic_uint input_lock;
+    unsigned long long input_calls;
+    long long input_offset; /* of what lies behind it; NOWHERE: in no file */
+    int input_descriptor;
+    size_t input_bytes;
+    unsigned char input[INPUT_BYTES];
     atomic_ullong signals[FORETELL_SYNC_POINTS];
     /* The last open of each site that the program closed before the slice came to it. */
     atomic_uint left_behind[SITES];

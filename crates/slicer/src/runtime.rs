@@ -46,6 +46,7 @@ const FILES: &[(&str, &str)] = &[
     ("slice_descriptor.h", include_str!("../runtime/slice_descriptor.h")),
     ("slice_stream.h", include_str!("../runtime/slice_stream.h")),
     ("slice_channel.h", include_str!("../runtime/slice_channel.h")),
+    ("slice_input.h", include_str!("../runtime/slice_input.h")),
     ("slice_identity.h", include_str!("../runtime/slice_identity.h")),
     ("slice_start.h", include_str!("../runtime/slice_start.h")),
     ("slice_begin.h", include_str!("../runtime/slice_begin.h")),

@@ -337,5 +337,5 @@ corpus! {
     gives_up_unknown gives_up_unusual only_configuration generic common asks_the_program
     temporary forks comes_back variadic_names raises_limits reopens standard_streams positions printed_positions folders_by_descriptor
     constant_pointers printed_names library_by_pointer one_wrapper local_tables waits stdin_by_getline arguments_in_turn mapped_backward mapped_twice declared_inside computed_lengths lengths_of_members results_of_types partial_tables terminal numbers_checked copies_by_name own_allocator
-    builds_and_queries sorts_by_runs makes_and_gets reads_back_offsets reads_back_notes
+    builds_and_queries sorts_by_runs makes_and_gets reads_back_offsets reads_back_notes stdin_ahead stdin_by_characters
 }

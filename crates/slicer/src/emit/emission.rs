@@ -25,6 +25,8 @@ pub(super) struct Emission<'a> {
     pub(super) numbers: HashMap<Id, u32>,
     /// The channel of each call whose result the program hands over.
     pub(super) channels: BTreeMap<Point, u32>,
+    /// Does the slice read ahead in standard input?
+    pub(super) input_ahead: bool,
     /// Variables that anybody writes.
     pub(super) written: BTreeSet<Var>,
     /// Variables at file scope whose initial value names something that the slice has a version of.
@@ -73,6 +75,7 @@ impl<'a> Emission<'a> {
             known,
             numbers,
             channels,
+            input_ahead: false,
             written,
             renamed: BTreeSet::new(),
             steps,
