@@ -81,6 +81,16 @@
 
 #include "foretell_slice.h"
 
+/* What is called a few times in a run, or makes system calls for most of its time, is compiled without optimisation: the
+ * runtime is compiled for each compiler that comes by, and somebody waits for it. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define SELDOM _Pragma("GCC push_options") _Pragma("GCC optimize(\"O0\")")
+#define OFTEN _Pragma("GCC pop_options")
+#else
+#define SELDOM
+#define OFTEN
+#endif
+
 #include "slice_state.h"
 #include "slice_library.h"
 #include "slice_trace.h"
@@ -89,18 +99,24 @@
 #include "slice_changes.h"
 #include "slice_real_stream.h"
 #include "slice_mapped.h"
+SELDOM
 #include "slice_service.h"
 #include "slice_device.h"
+OFTEN
 #include "slice_queue.h"
 #include "slice_worth.h"
 #include "slice_predict.h"
 #include "slice_written.h"
+SELDOM
 #include "slice_made.h"
 #include "slice_open.h"
+OFTEN
 #include "slice_descriptor.h"
 #include "slice_stream.h"
 #include "slice_channel.h"
 #include "slice_input.h"
+SELDOM
 #include "slice_identity.h"
 #include "slice_start.h"
+OFTEN
 #include "slice_begin.h"
