@@ -125,9 +125,14 @@
     LATE(109, ungetc) \
     LATE(110, unshare) \
     LATE(111, waitpid) \
-    LATE(112, write)
+    LATE(112, write) \
+    LATE(113, strrchr) \
+    LATE(114, strdup) \
+    LATE(115, pwrite64) \
+    LATE(116, realloc) \
+    LATE(117, stat64)
 
-enum { COUNT = 113 };
+enum { COUNT = 118 };
 
 __attribute__((visibility("hidden"))) void *foretell_late_table[COUNT];
 

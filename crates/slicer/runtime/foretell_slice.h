@@ -106,6 +106,9 @@ void foretell_slice_end(void) __attribute__((noreturn));
 /* Slice: something cannot be predicted any more; ends the slice and drops what is queued. */
 void foretell_slice_give_up(void) __attribute__((noreturn));
 
+/* Program, before the start: it has calls that make or change files. */
+void foretell_slice_makes_files(void);
+
 /* Program: ends the slice here and now; when this returns, nothing of it is left. Stands before calls that change
  * who the program is or what it may do, that end it, or make it another one. */
 void foretell_slice_leave(void);
@@ -133,6 +136,16 @@ void foretell_send(unsigned channel, const void *value, size_t bytes);
  * that were sent. Does not return when none will come. */
 size_t foretell_receive(unsigned channel, void *value, size_t room);
 
+/* Program, after a call on standard input that was sent: shows what its stream has in its buffer. NULL is stdin. */
+void foretell_show_input(FILE *stream);
+
+/* Slice, in place of calls on standard input that the program sends: makes them on what is shown, and receives where
+ * nothing is. */
+int foretell_told_getc(unsigned channel);
+char *foretell_told_fgets(unsigned channel, char *line, int room);
+ssize_t foretell_told_getdelim(unsigned channel, char **line, size_t *room, int delimiter);
+size_t foretell_told_fread(unsigned channel, void *buffer, size_t size, size_t count);
+
 /* The paper's synchronize(point, signal) and synchronize(point, wait): the n-th wait in the slice goes on
  * after the n-th signal in the program. */
 void foretell_synchronize_signal(unsigned point);
@@ -150,6 +163,10 @@ ssize_t foretell_real_read(int fd, void *buffer, size_t bytes);
 ssize_t foretell_real_pread(int fd, void *buffer, size_t bytes, long long offset);
 ssize_t foretell_real_readv(int fd, const struct iovec *parts, int count);
 ssize_t foretell_real_preadv(int fd, const struct iovec *parts, int count, long long offset);
+
+ssize_t foretell_real_write(int fd, const void *buffer, size_t bytes);
+ssize_t foretell_real_pwrite(int fd, const void *buffer, size_t bytes, long long offset);
+int foretell_real_ftruncate(int fd, long long bytes);
 
 FILE *foretell_real_fopen(unsigned site, const char *path, const char *mode);
 FILE *foretell_real_freopen(const char *path, const char *mode, FILE *stream);
@@ -323,6 +340,9 @@ static __inline__ int foretell_counts_mapped(void)
 int foretell_slice_open(unsigned site, const char *path, int flags, ...);
 int foretell_slice_openat(unsigned site, int directory, const char *path, int flags, ...);
 int foretell_slice_creat(unsigned site, const char *path, mode_t mode);
+/* The program makes, changes or removes this file. Where the slice opens it to read later, it waits until the program has
+ * opened it. Opens that may write say so themselves. */
+void foretell_slice_made(const char *path);
 int foretell_slice_close(int fd);
 int foretell_slice_dup(int fd);
 int foretell_slice_dup2(int fd, int to);

@@ -188,12 +188,16 @@ void foretell_send(unsigned channel, const void *value, size_t bytes)
     wake_slice();
 }
 
+/* Messages that say what the slice has found out already; slice_input.h */
+static void pass_over(bool waits);
+
 size_t foretell_receive(unsigned channel, void *value, size_t room)
 {
     int saved = errno; /* waiting is nothing that the program does */
-    unsigned long long received = atomic_load(&shared->channel_received);
     struct message message;
     leave_if_over();
+    pass_over(true);
+    unsigned long long received = atomic_load(&shared->channel_received);
     wait_for_word(&shared->channel_sent, received + 1);
     copy_out(&message, received, sizeof message);
     if (message.channel == CHANNEL_OF_THE_END)

@@ -55,8 +55,13 @@ struct description {
     unsigned named;     /* what the service calls it; 0: it does not know of it */
     bool unpredictable; /* not a file with a size: nothing is known of it */
     bool unreadable, append;
-    bool written;        /* the slice has no idea of the data any more */
-    bool printed;        /* and none of how much was written, nor of the offset after that */
+    bool updates;        /* open for reading and writing */
+    bool written;        /* what is in the file depends on what the program has written */
+    char *name;          /* of a file that is made, to be opened when it is there */
+    struct range *changes; /* the last ones that the slice came to; slice_written.h */
+    unsigned long long changed, seen; /* how many there were, and were when the stream was read last */
+    bool printed;        /* it is not known how much */
+    bool lost;           /* nor where the stream stands */
     bool at_end, failed; /* feof, ferror */
     unsigned long long key; /* of the slot, when it was ours */
     unsigned site;          /* that a file is of which is opened by freopen */
@@ -118,6 +123,8 @@ static void release(struct description *description)
     free(description->extents);
     free(description->parts);
     free(description->path);
+    free(description->name);
+    free(description->changes);
     description->magic = 0;
     free(description);
 }

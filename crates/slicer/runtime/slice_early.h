@@ -29,6 +29,9 @@ static void start_late(void);
 /* Makes what program and slice share; false if there is no room for it. slice_start.h */
 static bool share(void);
 
+/* Says to the slice where the program has a file that it may change; slice_real.h */
+static void show_file(struct real_file *file);
+
 static bool is_timed(void)
 {
     if (early.in_passing > 0) {
@@ -139,10 +142,17 @@ static void share_counts(void)
         take_slot(file->slot, (unsigned long long)file->site << 32 | file->number);
         atomic_store(&file->slot->real, file->real);
         atomic_store(&file->slot->is_uncounted, file->is_uncounted);
+        show_file(file);
     }
     atomic_store(&shared->waited_ns, early.jumped_ns + early.onwards_ns);
     atomic_store(&shared->jumped_ns, early.jumped_ns);
     atomic_store(&shared->jumps, early.jumps);
-    for (unsigned site = 0; site < early.sites; site++)
-        atomic_store(&shared->left_behind[site], atomic_load(&early.places[site].opens));
+    for (unsigned site = 0; site < SITES; site++) {
+        unsigned opens = atomic_load(&early.places[site].opens);
+        if (opens == 0)
+            continue;
+        atomic_store(&shared->opened[site], opens);
+        if (site < early.sites)
+            atomic_store(&shared->left_behind[site], opens);
+    }
 }

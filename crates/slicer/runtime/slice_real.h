@@ -236,10 +236,31 @@ static struct real_file *place_for(unsigned site, unsigned number)
     return file;
 }
 
-static void opened(unsigned site, unsigned number, const char *path, int fd)
+/* The program has made this open; a slice may wait for it (slice_made.h). */
+static void announce_open(unsigned site, unsigned number)
 {
-    if (number == 0 || fd < 0)
+    if (atomic_load_explicit(&early.unstarted, memory_order_relaxed) != 0)
         return;
+    atomic_store(&shared->opened[site], number);
+    wake_slice();
+}
+
+/* Says to the slice where the program has a file that it may change. */
+static void show_file(struct real_file *file)
+{
+    struct stat status;
+    if (!file->updates || fstat(file->descriptor, &status) != 0)
+        return;
+    atomic_store(&file->slot->descriptor, file->descriptor);
+    atomic_store(&file->slot->device, status.st_dev);
+    atomic_store(&file->slot->inode, status.st_ino);
+    atomic_store(&file->slot->changing, file->changed);
+    atomic_store(&file->slot->changed, file->changed);
+}
+
+/* What a file is opened for, in flags of open(2). */
+static void take_place(unsigned site, unsigned number, const char *path, int fd, int flags)
+{
     int saved = errno;
     if (atomic_load_explicit(&early.unstarted, memory_order_relaxed) != 0 || may_be_followed(fd)) {
         struct real_file *file = fd < DESCRIPTORS ? place_for(site, number) : NULL;
@@ -251,13 +272,26 @@ static void opened(unsigned site, unsigned number, const char *path, int fd)
             file->untimed = 0;
             file->descriptor = fd;
             file->is_mapped = file->is_uncounted = false;
+            file->updates = (flags & O_ACCMODE) == O_RDWR;
+            file->appends = (flags & O_APPEND) != 0;
+            file->changed = 0;
             file->reached = NOWHERE;
+            if (file->slot != NULL)
+                show_file(file);
             early.places[fd].of_descriptor = file;
         } else {
             stop(OVERFLOWED);
         }
     }
     errno = saved;
+}
+
+static void opened(unsigned site, unsigned number, const char *path, int fd, int flags)
+{
+    if (number != 0 && fd >= 0)
+        take_place(site, number, path, fd, flags);
+    if (number != 0)
+        announce_open(site, number);
 }
 
 /* Is this open one of a program without a slice that need only be counted in passing? */
@@ -269,12 +303,12 @@ static inline bool opens_in_passing(unsigned site)
     return true;
 }
 
-static int opened_in_passing(unsigned site, int fd)
+static int opened_in_passing(unsigned site, int fd, int flags)
 {
     unsigned number = atomic_load_explicit(&early.places[site].opens, memory_order_relaxed) + 1;
     atomic_store_explicit(&early.places[site].opens, number, memory_order_relaxed);
     if (fd >= 0)
-        opened(site, number, NULL, fd);
+        opened(site, number, NULL, fd, flags);
     return fd;
 }
 
@@ -285,13 +319,13 @@ int foretell_real_openat(unsigned site, int directory, const char *path, int fla
     mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
     if (opens_in_passing(site))
-        return opened_in_passing(site, openat(directory, path, flags, mode));
+        return opened_in_passing(site, openat(directory, path, flags, mode), flags);
     bool counted = counting();
     unsigned number = counted ? next_open(site) : 0;
     uint64_t begun_ns = counted ? begin_open() : 0;
     int fd = openat(directory, path, flags, mode);
     if (counted)
-        opened(site, number, path, fd);
+        opened(site, number, path, fd, flags);
     end_open(begun_ns);
     return fd;
 }
@@ -303,7 +337,7 @@ int foretell_real_open(unsigned site, const char *path, int flags, ...)
     mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
     if (opens_in_passing(site))
-        return opened_in_passing(site, open(path, flags, mode));
+        return opened_in_passing(site, open(path, flags, mode), flags);
     return foretell_real_openat(site, AT_FDCWD, path, flags, mode);
 }
 

@@ -30,7 +30,7 @@ FILE *foretell_real_fopen(unsigned site, const char *path, const char *mode)
         FILE *made = fopen(path, mode);
         if (made != NULL)
             set_cold(made);
-        opened_in_passing(site, made != NULL ? fileno(made) : -1);
+        opened_in_passing(site, made != NULL ? fileno(made) : -1, flags_of_mode(mode));
         return made;
     }
     bool counted = counting();
@@ -40,7 +40,7 @@ FILE *foretell_real_fopen(unsigned site, const char *path, const char *mode)
     if (stream != NULL)
         set_cold(stream);
     if (counted)
-        opened(site, number, path, stream != NULL ? fileno(stream) : -1);
+        opened(site, number, path, stream != NULL ? fileno(stream) : -1, flags_of_mode(mode));
     end_open(begun_ns);
     return stream;
 }
@@ -58,7 +58,7 @@ FILE *foretell_real_freopen(const char *path, const char *mode, FILE *stream)
     unsigned number = next_open(site);
     uint64_t begun_ns = number != 0 ? begin_open() : 0;
     FILE *again = freopen(path, mode, stream);
-    opened(site, number, path, again != NULL ? fileno(again) : -1);
+    opened(site, number, path, again != NULL ? fileno(again) : -1, flags_of_mode(mode));
     end_open(begun_ns);
     return again;
 }
@@ -261,7 +261,9 @@ static __attribute__((noinline)) int counted_fseeko(FILE *stream, struct real_fi
 {
     long long before = stands_at(file, stream);
     set_cold(stream);
+    begin_change(file, 0, LLONG_MAX);
     int result = fseeko(stream, offset, whence);
+    end_change(file);
     if (result == 0 && whence == SEEK_SET)
         file->position = offset;
     else if (result == 0 && whence == SEEK_CUR)
@@ -289,7 +291,9 @@ void foretell_real_rewind(FILE *stream)
 {
     struct real_file *file = real_stream(stream);
     set_cold(stream);
+    begin_change(file, 0, LLONG_MAX);
     rewind(stream);
+    end_change(file);
     if (file != NULL) {
         file->hot = NULL;
         file->position = 0;
@@ -300,6 +304,8 @@ void foretell_real_moved(FILE *stream)
 {
     struct real_file *file = real_stream(stream);
     set_cold(stream);
+    begin_change(file, 0, LLONG_MAX);
+    end_change(file);
     if (file != NULL)
         ask_position(file, stream);
 }

@@ -25,6 +25,8 @@
 /* Bytes under way in the channel. When it is full for CHANNEL_WAIT_NS, the slice ends. */
 #define CHANNEL_BYTES (4u << 20)
 #define CHANNEL_WAIT_NS 50000000ull
+/* Most bytes of standard input that are shown to the slice at a time. */
+#define INPUT_BYTES 65536
 /* Longest wait for the lock of the slots. Only a slice that was killed while it held the lock, a few dozen
  * instructions, makes anybody wait that long; then slicing ends. */
 #define LOCK_WAIT_NS 5000000000ull
@@ -42,11 +44,25 @@ struct prediction {
 
 enum { PROGRAM_CLOSED = 1, SLICE_CLOSED = 2, SLICE_OPENED = 4 };
 
+/* Changes of a file that are remembered with their places. */
+#define CHANGES 1024
+
+/* Bytes of a file, from where to where. */
+struct range {
+    atomic_llong begin, end;
+};
+
 struct file {
     atomic_uint sides; /* who has opened and closed it */
     atomic_uint is_uncounted; /* is its mapped memory not counted? slice_mapped.h */
     atomic_ullong real;
     atomic_ullong predicted;
+    /* Of a file that the program reads and writes: changes that it has begun, and made; slice_changes.h. */
+    atomic_ullong changing, changed;
+    struct range changes[CHANGES];
+    /* Where the program has it, and which file it is. */
+    atomic_int descriptor;
+    atomic_ullong device, inode;
     struct prediction predictions[PREDICTIONS];
 };
 
@@ -68,9 +84,18 @@ struct shared {
     atomic_ullong compute_ns; /* C: from the end of an access to the begin of the next, average */
     atomic_ullong service_ns; /* T: service time of a request, average */
     atomic_ullong channel_sent, channel_received;
+    /* What the program has in the buffer of its standard input, after so many calls on it; with the lock. slice_input.h */
+    atomic_uint input_lock;
+    unsigned long long input_calls;
+    long long input_offset; /* of what lies behind it; NOWHERE: in no file */
+    int input_descriptor;
+    size_t input_bytes;
+    unsigned char input[INPUT_BYTES];
     atomic_ullong signals[FORETELL_SYNC_POINTS];
     /* The last open of each site that the program closed before the slice came to it. */
     atomic_uint left_behind[SITES];
+    /* How many opens of each site the program has made. */
+    atomic_ullong opened[SITES];
 
     /* Statistics. */
     atomic_ullong real_accesses, real_io_ns, compared;
@@ -110,6 +135,8 @@ struct real_file {
     long long hot_buffered; /* and this was left in there */
     struct window window;
     int descriptor; /* the one that it was opened with */
+    unsigned long long changed; /* how often it was; slice_changes.h */
+    bool updates, appends;      /* open for reading and writing; at its end */
     bool is_mapped, is_uncounted; /* in memory; and so not counted there */
 };
 
@@ -137,6 +164,7 @@ static struct {
     int in_passing;        /* so many of its calls are counted in passing, before one is timed */
     bool is_counted;       /* may there be somebody to count for? If not, all calls are made as they are */
     bool has_statistics, was_hot;
+    bool makes_files; /* has the program calls that make or change files? */
     long page;
     atomic_uint lock;
     unsigned timed; /* so many accesses are yet to be */
@@ -287,6 +315,8 @@ static void take_slot(struct file *file, unsigned long long key)
     atomic_store(&file->is_uncounted, 0);
     atomic_store(&file->real, 0);
     atomic_store(&file->predicted, 0);
+    atomic_store(&file->changing, 0);
+    atomic_store(&file->changed, 0);
     atomic_store(key_of(file), key);
     atomic_fetch_add(&shared->slots_in_use, 1);
     if (number > atomic_load(&shared->slots_looked_at))

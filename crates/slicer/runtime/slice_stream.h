@@ -83,8 +83,11 @@ int foretell_slice_fclose(FILE *stream)
 int foretell_slice_fseeko(FILE *stream, long long offset, int whence)
 {
     struct description *description = description_of_stream(stream);
-    if (description->printed && whence != SEEK_SET)
+    note_turn(description);
+    if (description->printed && whence != SEEK_SET) {
+        description->lost = true;
         return 0; /* from where to where nobody asks yet */
+    }
     if (foretell_slice_lseek(description->handle, offset, whence) < 0)
         return -1;
     description->at_end = false;
@@ -128,8 +131,12 @@ int foretell_slice_fsetpos(FILE *stream, const void *position)
 {
     long long offset;
     memcpy(&offset, position, sizeof offset);
-    if (offset == NOWHERE && description_of_stream(stream)->printed)
+    struct description *description = description_of_stream(stream);
+    if (offset == NOWHERE && description->printed) {
+        note_turn(description);
+        description->lost = true;
         return 0;
+    }
     return foretell_slice_fseeko(stream, offset, SEEK_SET);
 }
 
@@ -161,7 +168,7 @@ size_t foretell_slice_fwrite(size_t size, size_t count_of_items, FILE *stream)
 {
     /* Standard output is not. */
     if (is_ours(stream))
-        foretell_slice_write(description_of_stream(stream)->handle, size * count_of_items);
+        write_on(description_of_stream(stream), size * count_of_items);
     return count_of_items;
 }
 
@@ -169,9 +176,9 @@ int foretell_slice_fprintf(FILE *stream)
 {
     if (is_ours(stream)) {
         struct description *description = description_of_stream(stream);
-        if (!description->unreadable && !description->printed)
+        if (!description->unreadable && !description->printed && !description->updates)
             foretell_slice_end();
-        description->printed = description->written = true;
+        description->printed = description->written = description->lost = true;
     }
     return 1;
 }
@@ -216,8 +223,10 @@ int foretell_prefetch_getc(FILE *stream)
 /* A stream of libc's on the same file, standing where the slice's stands. */
 static FILE *begin_fetch(struct description *description)
 {
-    if (description->unpredictable || description->written || description->descriptor < 0)
+    if (description->unpredictable)
         foretell_slice_give_up();
+    if (description->written || description->descriptor < 0)
+        await_turns(description);
     if (description->stream == NULL) {
         description->stream = fdopen(description->descriptor, "r");
         if (description->stream == NULL)
@@ -269,6 +278,7 @@ static void end_fetch(struct description *description)
     int saved = errno;
     long long before = description->offset, now = ftello(description->stream);
     description->offset = now;
+    check_changes(description, before, now);
     if (leaves(&description->window, before, now - before)) {
         if (description->slot != NULL)
             note_read(description, before, now - before, now_ns() - description->fetch_begun_ns);

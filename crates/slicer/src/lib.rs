@@ -226,7 +226,7 @@ fn analyse<'a>(program: &'a Program, models: &'a Models, coarse: bool) -> Result
     let control = graphs.iter().map(Control::new).collect();
     let through_pointers = slice::analysis::through_pointers(&graphs, &effects);
     let ends = slice::ends::ends(program, models, &graphs, &effects);
-    let one_way = slice::sites::one_way(program, models);
+    let one_way = slice::sites::one_way(program, models, &graphs, &effects, &memory);
     let asked = slice::asking::of_program(program, models, &graphs, &effects);
     let kept = Kept::new(&graphs, &effects, &memory);
     Ok(Analysis {

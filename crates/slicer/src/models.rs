@@ -43,6 +43,8 @@ pub(crate) struct Model {
     pub(crate) output: bool,
     /// What the slice takes for its result: that it succeeds.
     pub(crate) assumed: Option<String>,
+    /// Arguments that name files which it makes, changes or removes.
+    pub(crate) makes: Vec<usize>,
     pub(crate) ends: bool,
     pub(crate) departs: bool,
     pub(crate) confines: bool,
@@ -368,6 +370,9 @@ impl Io {
                 | Self::Pread
                 | Self::Readv
                 | Self::Preadv
+                | Self::Write
+                | Self::Pwrite
+                | Self::Ftruncate
                 | Self::Fopen
                 | Self::Freopen
                 | Self::Fdopen

@@ -333,8 +333,9 @@ corpus! {
     conditions heap_list binary_search bits many_tools change_folder unchecked_folder joined_arguments gives_up_by_longjmp jumps_back goes_on_after_longjmp backward_lines csv_index bitmap archive kway walk
     mapped_search stdin_names ranges log_filter patterns same_stream eof_loops two_units random_order clock_offset read_write error_label
     changes_rights changes_rights_in_a_helper frees wrapper_of_a_printer
-    refused_after_rights refused_variadic refused_asm refused_threads refused_read_after_write refused_one_of_two
+    refused_after_rights refused_variadic refused_asm refused_threads refused_one_of_two
     gives_up_unknown gives_up_unusual only_configuration generic common asks_the_program
     temporary forks comes_back variadic_names raises_limits reopens standard_streams positions printed_positions folders_by_descriptor
     constant_pointers printed_names library_by_pointer one_wrapper local_tables waits stdin_by_getline arguments_in_turn mapped_backward mapped_twice declared_inside computed_lengths lengths_of_members results_of_types partial_tables terminal numbers_checked copies_by_name own_allocator
+    builds_and_queries sorts_by_runs makes_and_gets reads_back_offsets reads_back_notes stdin_ahead stdin_by_characters
 }

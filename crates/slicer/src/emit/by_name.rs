@@ -150,11 +150,16 @@ fn treatment(emission: &Emission<'_>, writer: &mut Writer<'_, '_>, id: Id) -> Op
             };
             let more =
                 more.map(|(place, bytes)| format!("    foretell_send({channel}, {place}, {bytes});\n"));
+            let shown = writer.input(point).map(|(_, stream)| {
+                let stream = stream.map_or_else(|| "(void *)0".to_owned(), |n| format!("a{n}"));
+                format!("    foretell_show_input({stream});\n")
+            });
             let body = format!(
-                "    {} = {symbol}({all});\n    foretell_send({channel}, &foretell_value, sizeof foretell_value);\n{}    \
+                "    {} = {symbol}({all});\n    foretell_send({channel}, &foretell_value, sizeof foretell_value);\n{}{}    \
                  return foretell_value;\n",
                 declare(&signature.result, "foretell_value"),
                 more.unwrap_or_default(),
+                shown.unwrap_or_default(),
             );
             (format!("foretell_told_{channel}"), body, true)
         }

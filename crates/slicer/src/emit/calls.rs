@@ -1,6 +1,7 @@
 //! Calls: what the slice and the program say in place of them.
 
 use super::expression::{Voice, Writer};
+use super::input;
 use crate::ast::program::Func;
 use crate::ast::{Id, Kind};
 use crate::flow::effects::Call;
@@ -17,6 +18,9 @@ impl Writer<'_, '_> {
             let arguments = known.program.tree.arguments(id).to_vec();
             let parts: Vec<String> = arguments.into_iter().flat_map(|a| self.effects(a)).collect();
             return self.end(id, parts);
+        }
+        if self.is_maker(id) {
+            return self.made(id, point);
         }
         if let Some(assumed) = self.assumed(id) {
             return self.assumption(id, assumed);
@@ -51,6 +55,28 @@ impl Writer<'_, '_> {
             parts.push(format!("*({} *)0", ty.spelled));
         } else if ty.plain() != "void" {
             parts.push(format!("({})0", ty.spelled));
+        }
+        match parts.as_slice() {
+            [one] => one.clone(),
+            _ => format!("({})", parts.join(", ")),
+        }
+    }
+
+    /// The slice is told which files the program makes here, and takes for granted that it could.
+    fn made(&mut self, id: Id, point: Point) -> String {
+        let known = self.emission.known;
+        let arguments = known.program.tree.arguments(id).to_vec();
+        let models = known.call(point).map(|call| known.models_of(call)).unwrap_or_default();
+        let opens = known.io(point).is_some();
+        let named = models.iter().flat_map(|m| m.makes.iter().copied()).chain(opens.then_some(0));
+        let mut parts = Vec::new();
+        for argument in named.filter_map(|number| arguments.get(number)) {
+            parts.push(format!("foretell_slice_made({})", self.expression(*argument)));
+        }
+        if let Some(assumed) = self.assumed(id)
+            && self.emission.slice.closure.valued.contains(&point)
+        {
+            parts.push(self.assumption(id, assumed));
         }
         match parts.as_slice() {
             [one] => one.clone(),
@@ -234,6 +260,10 @@ impl Writer<'_, '_> {
         let tree = &emission.known.program.tree;
         let Some(point) = emission.point(id) else { return self.call_with(id, "") };
         let Some(channel) = emission.channels.get(&point) else { return self.call_with(id, "") };
+        let input = self.input(point);
+        if let (Some((kind, _)), Voice::Slice) = (input, self.voice) {
+            return self.read_ahead(id, *channel, kind);
+        }
         let call = if self.voice == Voice::Program { self.call_with(id, "") } else { String::new() };
         let result = &tree[id].ty.spelled;
         let parts = self.written_parts(id, point);
@@ -262,6 +292,11 @@ impl Writer<'_, '_> {
         if let Some((Io::Getline | Io::Getdelim, _)) = emission.known.io(point) {
             said.push(self.line_passed(id, *channel));
         }
+        if let Some((_, stream)) = input {
+            let stream = stream.map(|n| self.expression(tree.arguments(id)[n]));
+            let stream = stream.unwrap_or_else(|| "(void *)0".to_owned());
+            said.push(format!("foretell_show_input({stream});"));
+        }
         // A statement of its own has no use for it.
         let kind_of = |id: Option<Id>| id.map(|id| tree[id].kind);
         let parent = tree[id].parent;
@@ -275,6 +310,31 @@ impl Writer<'_, '_> {
             said.push("foretell_value;".to_owned());
         }
         format!("__extension__({{ {} }})", said.join(" "))
+    }
+
+    /// How standard input is read here, where the slice reads ahead in it.
+    pub(super) fn input(&self, point: Point) -> Option<(&'static str, Option<usize>)> {
+        let emission = self.emission;
+        let is_told = emission.input_ahead && emission.channels.contains_key(&point);
+        if is_told { input::kind(emission.known, point) } else { None }
+    }
+
+    /// A read of standard input that the slice makes ahead of the program.
+    fn read_ahead(&mut self, id: Id, channel: u32, kind: &str) -> String {
+        let tree = &self.emission.known.program.tree;
+        let line = tree.callee_name(id).is_some_and(|name| name == "getline");
+        let given = match kind {
+            "getc" => 0,
+            "fgets" | "getdelim" if line || kind == "fgets" => 2,
+            _ => 3,
+        };
+        let arguments = tree.arguments(id).to_vec();
+        let mut words = vec![channel.to_string()];
+        words.extend(arguments.into_iter().take(given).map(|a| self.expression(a)));
+        if line {
+            words.push("'\\n'".to_owned());
+        }
+        format!("foretell_told_{kind}({})", words.join(", "))
     }
 
     /// The line that getline() has read, in memory that it has made.

@@ -10,6 +10,7 @@ use crate::models::{Io, Model};
 use crate::slice::Slice;
 use crate::slice::judge::Verdict;
 use crate::slice::known::Known;
+use crate::slice::makers;
 use crate::slice::numbers;
 use crate::slice::sites::copied_bytes;
 
@@ -24,6 +25,8 @@ pub(super) struct Emission<'a> {
     pub(super) numbers: HashMap<Id, u32>,
     /// The channel of each call whose result the program hands over.
     pub(super) channels: BTreeMap<Point, u32>,
+    /// Does the slice read ahead in standard input?
+    pub(super) input_ahead: bool,
     /// Variables that anybody writes.
     pub(super) written: BTreeSet<Var>,
     /// Variables at file scope whose initial value names something that the slice has a version of.
@@ -72,6 +75,7 @@ impl<'a> Emission<'a> {
             known,
             numbers,
             channels,
+            input_ahead: false,
             written,
             renamed: BTreeSet::new(),
             steps,
@@ -183,7 +187,12 @@ impl<'a> Emission<'a> {
         let limits = |call| self.known.models_of(call).iter().any(|model| model.limits);
         let is_told = self.channels.keys().any(|point| self.known.call(*point).is_some_and(limits));
         format!(
-            "{}foretell_slice_start{}",
+            "{}{}foretell_slice_start{}",
+            if makers::makes_files(self.known, &self.slice.sites) {
+                "foretell_slice_makes_files(); "
+            } else {
+                ""
+            },
             if is_told { "foretell_slice_remember_limits(); " } else { "" },
             if self.needs_process() { "_forked" } else { "" },
         )

@@ -11,6 +11,7 @@ use super::emission::Emission;
 use super::one_line::one_line;
 use crate::ast::program::{Func, Scope, Var};
 use crate::ast::{Id, Kind};
+use crate::flow::Point;
 use crate::models::{Act, Io, Model};
 
 /// Who speaks.
@@ -211,6 +212,21 @@ impl<'e, 'a> Writer<'e, 'a> {
             || call.targets.iter().any(|t| self.emission.slice.closure.live[t.ix()])
             || self.assumed(id).is_some()
             || known.io(point).is_some_and(|(io, _)| io.act() != Act::Nothing || io == Io::Munmap)
+    }
+
+    /// Is this call in the slice for the file that it makes? One that opens it, and whose result is needed, is not only
+    /// for that.
+    pub(super) fn is_maker(&self, id: Id) -> bool {
+        let emission = self.emission;
+        let is_maker = |point: &Point| {
+            let closure = &emission.slice.closure;
+            let opens = emission.known.io(*point);
+            closure.makers.contains(point)
+                && opens.is_none_or(|(io, _)| {
+                    io != Io::Openat && !closure.valued.contains(point) && !emission.numbers.contains_key(&id)
+                })
+        };
+        self.voice == Voice::Slice && emission.point(id).is_some_and(|point| is_maker(&point))
     }
 
     /// What the slice takes for the result of a call that acts on the outside.

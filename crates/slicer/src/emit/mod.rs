@@ -14,6 +14,7 @@ mod calls;
 mod declare;
 mod emission;
 mod expression;
+mod input;
 mod one_line;
 mod program_side;
 mod slice_side;
@@ -30,6 +31,7 @@ pub(crate) use program_side::Unit;
 /// The text of each unit. Of those that a preprocessor has left, `declarations` are the runtime's.
 pub(crate) fn units(slice: &Slice<'_>, declarations: &[Option<&str>]) -> Vec<Unit> {
     let mut emission = Emission::new(slice, declarations.iter().map(Option::is_some).collect());
+    emission.input_ahead = input::is_read_ahead(&emission);
     if declarations.len() > 1 {
         slice_side::named_copies(&mut emission);
     }

@@ -52,7 +52,7 @@ impl Writer<'_, '_> {
     fn is_kept_effect(&self, id: Id) -> bool {
         let Some((func, step)) = self.kept_point(id) else { return false };
         match self.emission.known.graphs[func.ix()][step].what {
-            What::Call => self.assumed(id).is_none(),
+            What::Call => self.assumed(id).is_none() || self.is_maker(id),
             What::Assign => true,
             What::Access => self.is_mapped(id),
             What::Opaque(_) => self.emission.known.ends((func, step)),

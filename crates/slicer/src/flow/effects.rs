@@ -370,6 +370,13 @@ impl Resolver<'_> {
                 effect.reads.extend(self.memory_of(at(n)));
             }
         }
+        for n in &model.makes {
+            // Who makes such a call for its result does without the name.
+            if let Some(targets) = call.argument_targets.get(*n) {
+                let text = self.memory_of(targets);
+                call.argument_reads[*n].extend(text);
+            }
+        }
         for n in &model.writes {
             effect.writes.extend(self.memory_of(at(*n)).into_iter().map(|l| (l, false)));
         }

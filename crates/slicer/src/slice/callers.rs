@@ -224,7 +224,7 @@ fn accessing(known: Known<'_>, closure: &Closure<'_>, fixed: &Fixed) -> Vec<Ways
             || known.asked.iter().any(|point| point.0 == func && closure.keeps(*point));
     }
     for point in closure.points() {
-        let asked = closure.accesses.contains(&point);
+        let asked = closure.accesses.contains(&point) || closure.makers.contains(&point);
         let kind = known.io(point);
         let acts = kind.is_some_and(|(io, _)| matches!(io.act(), Act::Reads | Act::Moves | Act::Opens));
         if !asked && !acts {

@@ -36,6 +36,8 @@ pub(crate) enum Reason {
     Confines,
     /// It gives back memory that the slice has.
     Frees,
+    /// It makes, changes or removes a file that may be opened to be read later.
+    Makes,
     /// It cannot be followed: there the slice ends, if the program comes to it.
     GivesUp,
     /// It decides whether another step is executed.
@@ -49,9 +51,13 @@ pub(crate) enum Reason {
 impl Reason {
     pub(crate) fn asked_by(self) -> Option<Point> {
         match self {
-            Self::Access | Self::CallsAccess | Self::Ends | Self::Confines | Self::Frees | Self::GivesUp => {
-                None
-            }
+            Self::Access
+            | Self::CallsAccess
+            | Self::Ends
+            | Self::Confines
+            | Self::Frees
+            | Self::Makes
+            | Self::GivesUp => None,
             Self::Decides(point) | Self::PartOf(point) | Self::Gives(point, _) => Some(point),
         }
     }
@@ -69,6 +75,8 @@ pub(crate) struct Closure<'a> {
     pub(crate) data: HashSet<Point>,
     /// Accesses, also those that something else asked for first.
     pub(crate) accesses: HashSet<Point>,
+    /// Calls that the slice is told of for the files that they make.
+    pub(crate) makers: HashSet<Point>,
     /// Functions that the slice has a version of.
     pub(crate) live: Vec<bool>,
     at_entry: Vec<BTreeSet<Loc>>,
@@ -92,6 +100,7 @@ impl<'a> Closure<'a> {
             valued: HashSet::new(),
             data: HashSet::new(),
             accesses: HashSet::new(),
+            makers: HashSet::new(),
             live: vec![false; functions],
             at_entry: vec![BTreeSet::new(); functions],
             at_exit: vec![BTreeSet::new(); functions],
@@ -114,6 +123,11 @@ impl<'a> Closure<'a> {
             found.extend(kept.map(|(n, _)| (Func(func as u32), Step(n as u32))));
         }
         found
+    }
+
+    /// How many kept calls ask the outside for something that only the program can be told.
+    pub(crate) fn outside(&self) -> usize {
+        self.points().into_iter().filter(|point| self.known.is_forwarded(*point)).count()
     }
 
     /// The calls of a function that the slice makes.
@@ -194,6 +208,7 @@ impl<'a> Closure<'a> {
         match reason {
             Reason::PartOf(_) => self.need_value(point),
             Reason::Access => _ = self.accesses.insert(point),
+            Reason::Makes => self.names_file(point),
             _ => {}
         }
     }
@@ -221,6 +236,16 @@ impl<'a> Closure<'a> {
         if let Some(call) = known.call(point) {
             self.new_call(point, call);
         }
+    }
+
+    /// The names of the files that a call makes are needed.
+    fn names_file(&mut self, point: Point) {
+        if !self.makers.insert(point) {
+            return;
+        }
+        let Some(call) = self.known.call(point) else { return };
+        let models = self.known.models_of(call).into_iter();
+        models.flat_map(|model| &model.makes).for_each(|number| self.argument(point, *number));
     }
 
     /// What a step computes with.

@@ -3,8 +3,6 @@
 //! A site is refused when its slice contains something that is not understood or must not be done twice.
 //! The refusal names the step, the cause, the chain of steps that need it, and the remedy.
 
-use std::collections::BTreeSet;
-
 use crate::ast::Id;
 use crate::ast::program::Func;
 use crate::flow::effects::Call;
@@ -74,8 +72,7 @@ pub(crate) fn poison(
     sites: &[Site],
     chosen: &[usize],
 ) -> Option<Poison> {
-    let written = written(known, sites);
-    let in_steps = closure.points().into_iter().find_map(|point| poisoned(known, closure, point, &written));
+    let in_steps = closure.points().into_iter().find_map(|point| poisoned(known, closure, point));
     in_steps.or_else(|| poison_around(known, sites, chosen))
 }
 
@@ -86,21 +83,13 @@ pub(super) fn poisons(
     sites: &[Site],
     chosen: &[usize],
 ) -> Vec<Poison> {
-    let written = written(known, sites);
     let points = closure.points().into_iter();
-    let found: Vec<Poison> = points.filter_map(|point| poisoned(known, closure, point, &written)).collect();
+    let found: Vec<Poison> = points.filter_map(|point| poisoned(known, closure, point)).collect();
     if found.is_empty() { poison_around(known, sites, chosen).into_iter().collect() } else { found }
 }
 
-/// The open calls of the files that the program writes. Of a call that opens some files to read and others to write, the
-/// slice finds out which one is which.
-fn written(known: Known<'_>, sites: &[Site]) -> BTreeSet<Id> {
-    let written = |s: &&Site| s.purpose != Purpose::Unclear && is_written(known, s);
-    sites.iter().filter(written).map(|s| s.call).collect()
-}
-
-fn poisoned(known: Known<'_>, closure: &Closure<'_>, point: Point, written: &BTreeSet<Id>) -> Option<Poison> {
-    let (cause, remedy) = at_step(known, closure, point, written)?;
+fn poisoned(known: Known<'_>, closure: &Closure<'_>, point: Point) -> Option<Poison> {
+    let (cause, remedy) = at_step(known, closure, point)?;
     // The slice is one thread and never comes to what another one does.
     let way_out = if known.effects.reachable[point.0.ix()] && !is_read_in_thread(known, point) {
         WayOut::EndIfNeeded
@@ -177,19 +166,7 @@ pub(crate) fn handed_away(known: Known<'_>, sites: &[(Site, Verdict)]) -> Option
     })
 }
 
-/// Does the program itself write to the files of a site? Not to those that it opened for reading: a call that
-/// writes there, too, works on another file.
-fn is_written(known: Known<'_>, site: &Site) -> bool {
-    site.purpose != Purpose::Read
-        && site.accesses.iter().any(|point| known.io(*point).is_some_and(|(io, _)| io.writes_file()))
-}
-
-fn at_step(
-    known: Known<'_>,
-    closure: &Closure<'_>,
-    point: Point,
-    written: &BTreeSet<Id>,
-) -> Option<(String, &'static str)> {
+fn at_step(known: Known<'_>, closure: &Closure<'_>, point: Point) -> Option<(String, &'static str)> {
     let node = &known.graphs[point.0.ix()][point.1];
     if known.gives_up(point) {
         return None;
@@ -236,7 +213,7 @@ fn at_step(
             ));
         }
         if let Some(io) = model.io
-            && let Some(found) = at_file(known, closure, point, io, written)
+            && let Some(found) = at_file(known, point, io)
         {
             return Some(found);
         }
@@ -255,31 +232,11 @@ fn is_read_in_thread(known: Known<'_>, point: Point) -> bool {
     known.effects.threaded[point.0.ix()] && known.io(point).is_some_and(|(io, _)| io.act() == Act::Reads)
 }
 
-fn at_file(
-    known: Known<'_>,
-    closure: &Closure<'_>,
-    point: Point,
-    io: Io,
-    written: &BTreeSet<Id>,
-) -> Option<(String, &'static str)> {
+fn at_file(known: Known<'_>, point: Point, io: Io) -> Option<(String, &'static str)> {
     let files = known.files(point);
     let name = call_name(known, point);
     match io.act() {
         Act::Reads | Act::Asks => {
-            let opened = |f: &&&Object| matches!(f, Object::Open(_));
-            let is_read_back = |f: &Object| matches!(f, Object::Open(call) if written.contains(call));
-            // Where only some of the files are written, the slice finds out: it makes the same writes, to
-            // nowhere, and ends when it comes to read one back.
-            let surely =
-                files.iter().any(|f| is_read_back(f)) && files.iter().filter(opened).all(|f| is_read_back(f));
-            let needs = closure.data.contains(&point) && closure.valued.contains(&point)
-                || closure.data.contains(&point) && (io.can_predict() || io.buffer().is_none());
-            if needs && io.act() == Act::Reads && surely {
-                let cause = format!(
-                    "the slice needs the bytes that {name}() reads, and the program itself writes to that file"
-                );
-                return Some((cause, "keep in memory what the offsets depend on, or write to another file"));
-            }
             // If it may be a file as well, the slice finds out.
             if files.contains(&&Object::Output) && !files.iter().any(|f| matches!(f, Object::Open(_))) {
                 return Some((format!("{name}() on standard output"), MOVE_OUT));
@@ -396,6 +353,7 @@ pub(crate) fn link(known: Known<'_>, point: Point, reason: Reason) -> String {
         Reason::Ends => "ends the program".to_owned(),
         Reason::Confines => "changes what the program may do, which ends the slice".to_owned(),
         Reason::Frees => "gives back memory".to_owned(),
+        Reason::Makes => "makes or removes a file that may be read later".to_owned(),
         Reason::GivesUp => "is where the slice ends, as it cannot follow it".to_owned(),
         Reason::Decides(_) => "decides whether the next is executed".to_owned(),
         Reason::PartOf(_) => "gives part of the next".to_owned(),

@@ -17,6 +17,7 @@ mod given_up;
 mod giving_up;
 pub(crate) mod judge;
 pub(crate) mod known;
+pub(crate) mod makers;
 mod marks;
 pub(crate) mod numbers;
 mod of_sites;
@@ -83,7 +84,8 @@ fn make(known: Known<'_>, choice: Choice) -> Slice<'_> {
             verdicts[number] = Verdict::ReadBySlice;
         }
     }
-    let ended = with_ends(known, &closure, &found, &chosen);
+    let made = makers::with_makers(known, &closure, &found, &chosen);
+    let ended = with_ends(known, &made, &found, &chosen);
     let freed = with_frees(known, ended, &found, &chosen);
     Slice { known, closure: freed, sites: found.into_iter().zip(verdicts).collect() }
 }
@@ -109,7 +111,7 @@ fn with_frees<'a>(known: Known<'a>, closure: Closure<'a>, sites: &[Site], chosen
         trial.count <= before.count + points * MOST_STEPS_TO_END
             && trial.data.len() == before.data.len()
             && trial.live == before.live
-            && outside(known, trial) == outside(known, before)
+            && trial.outside() == before.outside()
             && judge::poison(known, trial, sites, chosen).is_none()
     };
     let with = |before: &Closure<'a>, points: &[Point]| {
@@ -159,7 +161,7 @@ fn with_ends<'a>(known: Known<'a>, closure: &Closure<'a>, sites: &[Site], chosen
         let cheap = trial.count <= best.count + MOST_STEPS_TO_END
             && trial.data.len() == best.data.len()
             && trial.live == best.live
-            && outside(known, &trial) == outside(known, &best)
+            && trial.outside() == best.outside()
             && judge::poison(known, &trial, sites, chosen).is_none();
         if cheap {
             best = trial;
@@ -170,11 +172,6 @@ fn with_ends<'a>(known: Known<'a>, closure: &Closure<'a>, sites: &[Site], chosen
 
 fn may_end(known: Known<'_>, point: Point) -> bool {
     matches!(known.graphs[point.0.ix()][point.1].what, What::Call | What::Return)
-}
-
-/// How many kept calls ask the outside for something that only the program can be told.
-fn outside(known: Known<'_>, closure: &Closure<'_>) -> usize {
-    closure.points().into_iter().filter(|p| known.is_forwarded(*p)).count()
 }
 
 impl Analysis<'_> {

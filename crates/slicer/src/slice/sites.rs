@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::ast::program::{Func, Program};
 use crate::ast::{Id, Kind};
-use crate::flow::{Point, Step, What};
-use crate::memory::Object;
+use crate::flow::effects::Effects;
+use crate::flow::{Graph, Point, Step, What};
+use crate::memory::{Memory, Object};
 use crate::models::{Act, Io, Models};
 use crate::slice::known::Known;
 
@@ -14,7 +15,7 @@ use crate::slice::known::Known;
 pub(crate) enum Purpose {
     /// To be read.
     Read,
-    /// To be read and written.
+    /// To be read and written, whether it is there or made.
     Update,
     /// What for the source does not say: the slice finds out when it runs.
     Unclear,
@@ -42,9 +43,8 @@ impl Site {
     }
 }
 
-/// Flags of open(2) on Linux.
+/// The access mode of open(2) on Linux.
 const ACCESS_MODE: i64 = 3;
-const CREATE_OR_TRUNCATE: i64 = 0o100 | 0o1000;
 
 /// All open sites that `main` can come to, in the order of the text.
 pub(crate) fn find(known: Known<'_>, graphs: usize) -> Vec<Site> {
@@ -120,15 +120,38 @@ fn add_mapped(known: Known<'_>, sites: &mut [Site], users: &[(Point, Io)]) {
 }
 
 /// The open calls for writing only, or for reading only: what a call writes to one of these files, nobody reads
-/// there, as writing to the latter fails.
-pub(crate) fn one_way(program: &Program, models: &Models) -> BTreeSet<Id> {
+/// there, as writing to the latter fails. So it is with files that are opened for both and read nowhere.
+pub(crate) fn one_way(
+    program: &Program,
+    models: &Models,
+    graphs: &[Graph],
+    effects: &Effects,
+    memory: &Memory,
+) -> BTreeSet<Id> {
+    let mut read = BTreeSet::new();
+    for (_, call) in (0..graphs.len() as u32).map(Func).flat_map(|func| effects.calls(func)) {
+        let models = call.externals.iter().filter_map(|name| models.get(name));
+        let reads = models.filter_map(|model| model.io.map(|io| (io, model)));
+        for (io, model) in reads.filter(|(io, _)| matches!(io.act(), Act::Reads) || *io == Io::Mmap) {
+            let targets = io.file(model).and_then(|n| call.argument_targets.get(n)).into_iter().flatten();
+            read.extend(targets.filter_map(|target| match memory.what(*target) {
+                Object::Open(open) => Some(*open),
+                _ => None,
+            }));
+        }
+    }
     let mut found = BTreeSet::new();
     for number in 0..program.tree.nodes.len() as u32 {
         let call = Id(number);
         if program.tree[call].kind != Kind::Call {
             continue;
         }
-        if matches!(purpose_of(program, models, call), Some(Purpose::Read | Purpose::Output)) {
+        let is_one_way = match purpose_of(program, models, call) {
+            Some(Purpose::Read | Purpose::Output) => true,
+            Some(Purpose::Update) => !read.contains(&call),
+            _ => false,
+        };
+        if is_one_way {
             found.insert(call);
         }
     }
@@ -149,7 +172,6 @@ fn purpose(program: &Program, io: Io, call: Id) -> Purpose {
     match io {
         Io::Creat => Purpose::Output,
         Io::Open | Io::Openat => match flags(if io == Io::Open { 1 } else { 2 }) {
-            Some(flags) if flags & CREATE_OR_TRUNCATE != 0 && flags & ACCESS_MODE != 0 => Purpose::Output,
             Some(flags) if flags & ACCESS_MODE == 0 => Purpose::Read,
             Some(flags) if flags & ACCESS_MODE == 1 => Purpose::Output,
             Some(_) => Purpose::Update,
@@ -157,8 +179,8 @@ fn purpose(program: &Program, io: Io, call: Id) -> Purpose {
         },
         _ => match arguments.get(1).and_then(|a| tree.string(*a)) {
             Some(mode) if mode.starts_with('r') && !mode.contains('+') => Purpose::Read,
-            Some(mode) if !mode.starts_with('r') => Purpose::Output,
-            Some(_) => Purpose::Update,
+            Some(mode) if mode.contains('+') => Purpose::Update,
+            Some(_) => Purpose::Output,
             None => Purpose::Unclear,
         },
     }

@@ -1,5 +1,5 @@
 /* Several tools in one: what one of them writes and reads back is nothing to those that only read, although
- * they share the function that reads and its buffer.
+ * they share the function that reads and its buffer. It is waited for.
  *
  * data: table.bin btree 300
  * data: keys.txt text 5\n1\n9\n7\n3\n
@@ -7,7 +7,7 @@
  * run: query table.bin 7 9 3
  * run: make out.bin keys.txt
  * run: frobnicate x
- * expect: partly writes to that file
+ * expect: begun
  */
 #include <fcntl.h>
 #include <stdarg.h>
