@@ -12,6 +12,7 @@ use crate::flow::Ticket;
 use crate::memory::Buffer;
 use crate::options::MOST_OBJECTS;
 use crate::part::Pending;
+use crate::running::{Pieces, Running};
 use crate::source::{Source, Stamp};
 use crate::tier::Kept;
 
@@ -58,6 +59,8 @@ pub(crate) struct Open {
     pub(crate) read_to: u32,
     /// Why no more of it can be fetched.
     pub(crate) lost: Option<Error>,
+    /// What came of it, added up, as long as that is to be compared.
+    pub(crate) running: Option<Running>,
 }
 
 impl Open {
@@ -121,4 +124,6 @@ pub(crate) struct Run {
     /// Who waits for the parts that have not come yet, in order.
     pub(crate) pending: VecDeque<Arc<Pending>>,
     pub(crate) ticket: Ticket,
+    /// To be told what comes.
+    pub(crate) pieces: Option<Pieces>,
 }

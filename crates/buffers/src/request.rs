@@ -59,6 +59,9 @@ impl Filler {
         self.pieces += 1;
         self.is_heard(&shared);
         self.bytes += chunk.len() as u64;
+        if let Some(pieces) = &mut self.run.pieces {
+            pieces.add(chunk);
+        }
         let asked = self.asked();
         while !chunk.is_empty() && self.got < self.run.parts {
             let start = asked.start + self.got as u64 * self.part_bytes;
@@ -102,9 +105,17 @@ impl Filler {
 
     fn deliver(&mut self, shared: &Arc<Shared>, buffer: Buffer) -> bool {
         let index = self.run.first + self.got as u32;
-        self.got += 1;
+        let is_last = self.got + 1 == self.run.parts;
+        let pieces = if is_last { self.run.pieces.take() } else { None };
         let is_open = {
             let mut state = shared.state();
+            if let Some(pieces) = pieces
+                && let Err(error) = state.summed(shared.now(), &self.run, pieces)
+            {
+                self.error = Some(error);
+                return false;
+            }
+            self.got += 1;
             let is_open = state.arrived(shared.now(), &self.run, index, buffer.clone());
             shared.pump(&mut state);
             is_open

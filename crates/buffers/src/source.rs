@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::checksum::Checksum;
 use crate::error::Error;
 
 /// What tells one state of an object from another one. Taken when the object is opened, and held against every answer.
@@ -17,6 +18,9 @@ pub struct Stamp {
     pub version: Option<String>,
     /// When it was modified last.
     pub modified: Option<SystemTime>,
+    /// The checksum of all of it, where the store gave one when it was asked for this object alone. Says nothing of whether two
+    /// states are the same.
+    pub checksum: Option<Checksum>,
 }
 
 impl Stamp {

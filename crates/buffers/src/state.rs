@@ -3,6 +3,7 @@
 //! A part is *ready*, or *pending*: it waits for a frame of the engine's, stands in one of the queues (`queues`), or is
 //! under way. What of it is on a disk, says `kept`.
 
+mod damaged;
 mod kept;
 mod listed;
 mod queues;
@@ -32,6 +33,7 @@ use crate::options::{
 use crate::readers::{Readers, Reading};
 use crate::recorder::Recorder;
 use crate::ring::Rings;
+use crate::running::Running;
 use crate::silent::Silent;
 use crate::source::{Source, Stamp};
 use crate::statistics::Statistics;
@@ -196,6 +198,7 @@ impl State {
             closed: AtomicBool::new(false),
         });
         let slot = file.0 as usize;
+        let running = fixed.stamp.checksum.as_ref().and_then(|whole| Running::new(whole, fixed.stamp.length));
         if self.objects.len() <= slot {
             self.objects.resize_with(slot + 1, || None);
         }
@@ -206,6 +209,7 @@ impl State {
             kept: HashMap::default(),
             read_to: 0,
             lost: None,
+            running,
         });
         self.by_name.insert(name, file);
         self.open += 1;
@@ -475,6 +479,11 @@ impl State {
             self.counts.wasted_bytes += buffer.len() as u64;
             return false;
         };
+        if let Some(damaged @ Error::Damaged { .. }) = &open.lost {
+            let damaged = damaged.clone();
+            self.fail(now, block, &damaged);
+            return false;
+        }
         let Some(part_there) = open.parts.get_mut(&block.index) else { return true };
         let used = matches!(part_there, Part::Pending { waited_for: true, .. });
         if matches!(part_there, Part::Pending { stage: Stage::Frameless, .. }) {
@@ -529,6 +538,9 @@ impl State {
         if matches!(error, Error::Changed { .. } | Error::NotFound { .. }) {
             open.lost = Some(error.clone());
             self.listed.forget(&(run.fixed.store, run.fixed.path.clone()));
+        }
+        if got > 0 && matches!(error, Error::Damaged { .. }) {
+            self.is_damaged(now, run.file, error);
         }
         for index in (run.first..).take(run.parts).skip(got) {
             self.fail(now, Block::new(run.file, index), error);

@@ -19,8 +19,8 @@ use object_store::http::HttpBuilder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientOptions, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt,
-    ObjectStoreScheme, RetryConfig,
+    BackoffConfig, ClientOptions, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreScheme,
+    RetryConfig,
 };
 use url::{Position, Url};
 
@@ -28,7 +28,7 @@ use crate::access::Access;
 use crate::checksum::{Content, Listening, Promise, asking, is_of_content};
 use crate::error::{Error, SCHEMES};
 use crate::faults::{fault, list_fault, one_line};
-use crate::held::{Chunks, Held, hold, show};
+use crate::held::{Chunks, Held, hold, pass, show};
 use crate::options::{Options, REQUEST_BYTES};
 use crate::source::{Answer, Entry, Fault, Sink, Source, Stamp};
 
@@ -133,7 +133,7 @@ impl Place {
                     let credentials = credentials.clone();
                     async move { credentials.get_credential().await.map(drop) }.boxed()
                 };
-                let mut store = Store::remote(Box::new(store));
+                let mut store = Store::remote(Box::new(store), options);
                 store.credentials = (!unsigned).then(|| Credentials::new(longest, Box::new(ask)));
                 return Ok(store);
             }};
@@ -175,7 +175,8 @@ impl Place {
                 // A server that has no listings says so as often as it is asked.
                 let once = RetryConfig { max_retries: 0, ..retry.clone() };
                 let lists = builder.clone().with_retry(once).build().map_err(wrong)?;
-                let mut store = Store::remote(Box::new(builder.with_retry(retry).build().map_err(wrong)?));
+                let store = builder.with_retry(retry).build().map_err(wrong)?;
+                let mut store = Store::remote(Box::new(store), options);
                 store.lists = Some(Box::new(lists));
                 return Ok(store);
             }
@@ -223,6 +224,8 @@ pub struct Store {
     is_whole: AtomicBool,
     /// The checksums that it sends with ranges are of whole objects.
     has_whole_checksums: AtomicBool,
+    /// Nothing is shown before it was compared.
+    is_strict: bool,
 }
 
 /// Asks once for the credentials that requests are signed with, so that who has none is told so in time, and is not told
@@ -281,11 +284,12 @@ impl Store {
             is_remote: false,
             is_whole: AtomicBool::new(false),
             has_whole_checksums: AtomicBool::new(false),
+            is_strict: false,
         }
     }
 
-    fn remote(store: Box<dyn ObjectStore>) -> Store {
-        Store { is_remote: true, ..Store::new(store) }
+    fn remote(store: Box<dyn ObjectStore>, options: &Options) -> Store {
+        Store { is_remote: true, is_strict: options.strict, ..Store::new(store) }
     }
 
     /// What it says of the state of an object.
@@ -297,7 +301,7 @@ impl Store {
         let etag = etag.map(|etag| if is_bare(&etag) { format!("\"{etag}\"") } else { etag });
         // Nobody said when.
         let modified = Some(SystemTime::from(meta.last_modified)).filter(|&at| at != SystemTime::UNIX_EPOCH);
-        Stamp { length: meta.size, etag, version: meta.version, modified }
+        Stamp { length: meta.size, etag, version: meta.version, modified, checksum: None }
     }
 
     /// Is a checksum one of the bytes that come with it?
@@ -306,7 +310,7 @@ impl Store {
         !(promise.is_composite || is_of_more)
     }
 
-    /// Shows bytes once all of them are there and have the checksum that they should have.
+    /// Shows bytes of which the last ones wait for the checksum of all of them, or all do.
     async fn get_checked(
         &self,
         store: &dyn ObjectStore,
@@ -317,9 +321,12 @@ impl Store {
         sink: &mut Sink<'_>,
     ) -> Result<(), Fault> {
         let (mut sum, length) = (promise.begin(), range.end - range.start);
-        let Some(held) = hold(chunks, length, &mut |bytes| sum.add(bytes), sink).await? else {
-            return Ok(());
+        let add = &mut |bytes: &[u8]| sum.add(bytes);
+        let held = match self.is_strict {
+            true => hold(chunks, length, add, sink).await?,
+            false => pass(chunks, length, add, sink).await?,
         };
+        let Some(held) = held else { return Ok(()) };
         if let Err(why) = promise.check(sum, &range) {
             // Some servers send the checksum of the whole object with a range, which says nothing of the range.
             let options = GetOptions { head: true, ..GetOptions::default() };
@@ -375,7 +382,10 @@ impl Source for Store {
     fn head<'a>(&'a self, path: &'a str) -> Answer<'a, Stamp> {
         Box::pin(async move {
             let (store, at) = (self.ready().await?, location(path)?);
-            let said = self.stamp(store.head(&at).await.map_err(fault)?);
+            let asked = GetOptions { head: true, ..GetOptions::default() };
+            let answer = store.get_opts(&at, asked).await.map_err(fault)?;
+            let checksum = answer.extensions.get().and_then(Promise::of_whole);
+            let said = Stamp { checksum, ..self.stamp(answer.meta) };
             if said.says_something() {
                 return Ok(said);
             }

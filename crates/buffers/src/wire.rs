@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use foretell_policy::PoolPolicy;
 
 use crate::access::{Access, MOST_OPTIONS};
+use crate::checksum::Checksum;
 use crate::directive::Directive;
 use crate::error::Error;
 use crate::memory::Granted;
@@ -19,7 +20,7 @@ use crate::source::{Entry, Stamp};
 use crate::statistics::Statistics;
 
 /// Raised with every change of what is sent.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 /// Bytes of a frame at most, but for the bytes of objects.
 const MOST_FRAME: usize = 16 << 20;
 /// Ranges or URLs of one request, and entries of one answer: so many URLs of the greatest length fit into a frame.
@@ -135,6 +136,10 @@ impl Words {
         let since = stamp.modified.map(|at| at.duration_since(UNIX_EPOCH).unwrap_or_default());
         self.option(since, |words, since| {
             words.number(since.as_secs()).number(since.subsec_nanos().into());
+        })
+        .option(stamp.checksum.as_ref(), |words, checksum| {
+            let (algorithm, value) = checksum.parts();
+            words.byte(algorithm).number(value.len() as u64).0.extend(value);
         })
     }
 
@@ -324,7 +329,12 @@ impl<'a> Parts<'a> {
         };
         let modified: Option<Option<SystemTime>> = since.map(modified);
         let modified = modified.map(|at| at.ok_or_else(|| damaged("a time is none"))).transpose()?;
-        Ok(Stamp { length, etag, version, modified })
+        let checksum = self.option(|parts| {
+            let (algorithm, length) = (parts.byte()?, parts.number()?);
+            let value = parts.take(usize::try_from(length).unwrap_or(usize::MAX))?;
+            Checksum::from_parts(algorithm, value).ok_or_else(|| damaged("a checksum is none"))
+        })?;
+        Ok(Stamp { length, etag, version, modified, checksum })
     }
 
     pub(crate) fn error(&mut self) -> io::Result<Error> {
@@ -508,10 +518,12 @@ mod tests {
 
     fn stamps() -> impl Strategy<Value = Stamp> {
         let modified = prop::option::of((0..1_u64 << 40, 0..1_000_000_000_u32));
-        (any::<u64>(), prop::option::of(text()), prop::option::of(text()), modified).prop_map(
-            |(length, etag, version, since)| {
+        let checksum = prop::option::of(any::<[u8; 4]>());
+        (any::<u64>(), prop::option::of(text()), prop::option::of(text()), modified, checksum).prop_map(
+            |(length, etag, version, since, crc)| {
                 let modified = since.map(|(s, ns)| UNIX_EPOCH + Duration::new(s, ns));
-                Stamp { length, etag, version, modified }
+                let checksum = crc.and_then(|crc| Checksum::from_parts(1, &crc));
+                Stamp { length, etag, version, modified, checksum }
             },
         )
     }

@@ -101,10 +101,14 @@ impl State {
         let fixed = open.fixed.clone();
         let parts = pending_parts.len();
         let whole = parts as u64 * part_bytes >= fixed.stamp.length;
+        let start = u64::from(first) * part_bytes;
+        let asked = start..(start + parts as u64 * part_bytes).min(fixed.stamp.length);
+        // Of all of it by one answer its store sends the checksum.
+        let pieces = open.running.as_ref().filter(|_| !whole).map(|running| running.begin(asked));
         let ticket = self.flow.begin(now.0, parts, whole);
         self.counts.requests += 1;
         let number = self.counts.requests;
-        Some(Run { number, fixed, file: block.file, first, parts, pending: pending_parts, ticket })
+        Some(Run { number, fixed, file: block.file, first, parts, pending: pending_parts, ticket, pieces })
     }
 
     /// Forgets entries that say nothing any more, once there are too many.
