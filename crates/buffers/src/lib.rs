@@ -43,12 +43,14 @@
 
 mod access;
 mod aside;
+mod begun;
 mod checksum;
 mod directive;
 mod directives;
 mod disk;
 mod error;
 mod faults;
+mod first;
 mod flow;
 mod guest;
 mod guests;
@@ -58,6 +60,7 @@ mod listed;
 mod local;
 mod memory;
 mod object;
+mod opening;
 mod options;
 mod part;
 mod pool;
@@ -82,6 +85,7 @@ pub use access::Access;
 pub use checksum::Checksum;
 pub use directive::Directive;
 pub use error::{Error, SCHEMES};
+pub use first::First;
 pub use foretell_policy::PoolPolicy;
 pub use guest::{Guest, Remote};
 // Linked for what they decide about other crates: TLS without a library of its own, names of hosts without tables.
@@ -91,7 +95,7 @@ pub use options::Options;
 pub use part::View;
 pub use pool::{Object, Pool};
 pub use service::{Door, MOST_USERS, SOCKET_VARIABLE, announce, usual_socket};
-pub use source::{Answer, Entry, Fault, Sink, Source, Stamp};
+pub use source::{Answer, Begun, Entry, Fault, Sink, Source, Stamp};
 pub use statistics::Statistics;
 pub use store::Store;
 #[doc(hidden)]

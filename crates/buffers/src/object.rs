@@ -13,7 +13,7 @@ use crate::memory::Buffer;
 use crate::options::MOST_OBJECTS;
 use crate::part::Pending;
 use crate::running::{Pieces, Running};
-use crate::source::{Source, Stamp};
+use crate::source::{Begun, Source, Stamp};
 use crate::tier::Kept;
 
 /// What does not change while an object is open.
@@ -61,6 +61,8 @@ pub(crate) struct Open {
     pub(crate) lost: Option<Error>,
     /// What came of it, added up, as long as that is to be compared.
     pub(crate) running: Option<Running>,
+    /// Where its bytes come from first.
+    pub(crate) begun: Option<Box<dyn Begun>>,
 }
 
 impl Open {
@@ -126,4 +128,7 @@ pub(crate) struct Run {
     pub(crate) ticket: Ticket,
     /// To be told what comes.
     pub(crate) pieces: Option<Pieces>,
+    /// Its answer, if that has begun; of a request that was not made for it no times are known.
+    pub(crate) begun: Option<Box<dyn Begun>>,
+    pub(crate) is_begun: bool,
 }

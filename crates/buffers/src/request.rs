@@ -211,6 +211,15 @@ async fn ask_twice(
     fixed: &Fixed,
     range: Range<u64>,
 ) -> Result<(), Fault> {
+    let begun = filler.lock().unwrap_or_else(PoisonError::into_inner).run.begun.take();
+    if let Some(begun) = begun {
+        let mut sink = |chunk: &[u8]| filler.lock().unwrap_or_else(PoisonError::into_inner).take(chunk);
+        let outcome = begun.show(range.clone(), &mut sink).await;
+        // Its connection may be closed by now.
+        if outcome.is_ok() || filler.lock().unwrap_or_else(PoisonError::into_inner).bytes > 0 {
+            return outcome;
+        }
+    }
     let slow_after = shared.upgrade().and_then(|shared| shared.state().slow_after());
     let heard = AtomicUsize::new(NOBODY);
     let request = |number: usize| {

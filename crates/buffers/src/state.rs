@@ -3,6 +3,7 @@
 //! A part is *ready*, or *pending*: it waits for a frame of the engine's, stands in one of the queues (`queues`), or is
 //! under way. What of it is on a disk, says `kept`.
 
+mod beginnings;
 mod damaged;
 mod kept;
 mod listed;
@@ -58,6 +59,7 @@ pub(crate) struct State {
     objects: Vec<Option<Open>>,
     by_name: HashMap<(usize, String), FileId>,
     listed: Listed,
+    beginnings: VecDeque<(FileId, u64)>,
     opened: u64,
     open: u64,
     demanded: VecDeque<Block>,
@@ -108,6 +110,7 @@ impl State {
             objects: Vec::new(),
             by_name: HashMap::new(),
             listed: Listed::default(),
+            beginnings: VecDeque::new(),
             opened: 0,
             open: 0,
             demanded: VecDeque::new(),
@@ -210,6 +213,7 @@ impl State {
             read_to: 0,
             lost: None,
             running,
+            begun: None,
         });
         self.by_name.insert(name, file);
         self.open += 1;
@@ -526,7 +530,7 @@ impl State {
         bytes: u64,
         error: Option<&Error>,
     ) {
-        let first_ns = first.filter(|_| error.is_none()).map(|first| first.0);
+        let first_ns = first.filter(|_| error.is_none() && !run.is_begun).map(|first| first.0);
         if let Some(served_ns) = self.flow.end(now.0, run.ticket, first_ns, bytes) {
             let access = Nanos(served_ns / run.parts.max(1) as u64);
             self.engine.tell(now, Input::Served { disk: STORE, access });

@@ -25,12 +25,14 @@ use object_store::{
 use url::{Position, Url};
 
 use crate::access::Access;
+use crate::begun::Coming;
 use crate::checksum::{Content, Listening, Promise, asking, is_of_content};
 use crate::error::{Error, SCHEMES};
-use crate::faults::{fault, list_fault, one_line};
+use crate::faults::{fault, is_of_range, list_fault, one_line};
+use crate::first::First;
 use crate::held::{Chunks, Held, hold, pass, show};
 use crate::options::{Options, REQUEST_BYTES};
-use crate::source::{Answer, Entry, Fault, Sink, Source, Stamp};
+use crate::source::{Answer, Begun, Entry, Fault, Sink, Source, Stamp};
 
 /// A connection that is not made by then is tried anew: the library's own default.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -60,6 +62,9 @@ impl Place {
         let is_known = SCHEMES.split(", ").any(|scheme| scheme == url.scheme());
         if !is_known {
             return Err(Error::UnknownScheme { url: given.to_owned() });
+        }
+        if !matches!(url.scheme(), "file" | "http" | "https") && !url.has_host() {
+            return Err(no_url("it names no bucket".to_owned()));
         }
         let (scheme, path) = ObjectStoreScheme::parse(&url).map_err(|error| no_url(error.to_string()))?;
         let is_http = matches!(url.scheme(), "http" | "https");
@@ -123,8 +128,15 @@ impl Place {
                     let key = name.to_ascii_lowercase().parse().map_err(|_| unknown(&name))?;
                     builder = builder.with_config(key, value);
                 }
+                let says = |(name, _): &(String, String)| name.to_ascii_lowercase().ends_with("allow_http");
                 for key in $addresses {
-                    builder.get_config_value(&key).map_or(Ok(()), |value| self.check_address(&value))?;
+                    let Some(address) = builder.get_config_value(&key) else { continue };
+                    self.check_address(&address)?;
+                    // Who asks for http:// has allowed it, unless it is said that nobody has.
+                    if address.starts_with("http://") && !given.iter().any(says) {
+                        let key = "allow_http".parse().map_err(|_| unknown("allow_http"))?;
+                        builder = builder.with_config(key, "true");
+                    }
                 }
                 let unsigned = builder.get_config_value(&$unsigned).is_some_and(|value| is_true(&value));
                 let store = builder.build().map_err(wrong)?;
@@ -322,9 +334,10 @@ impl Store {
     ) -> Result<(), Fault> {
         let (mut sum, length) = (promise.begin(), range.end - range.start);
         let add = &mut |bytes: &[u8]| sum.add(bytes);
-        let held = match self.is_strict {
-            true => hold(chunks, length, add, sink).await?,
-            false => pass(chunks, length, add, sink).await?,
+        let held = if self.is_strict {
+            hold(chunks, length, add, sink).await?
+        } else {
+            pass(chunks, length, add, sink).await?
         };
         let Some(held) = held else { return Ok(()) };
         if let Err(why) = promise.check(sum, &range) {
@@ -384,7 +397,7 @@ impl Source for Store {
             let (store, at) = (self.ready().await?, location(path)?);
             let asked = GetOptions { head: true, ..GetOptions::default() };
             let answer = store.get_opts(&at, asked).await.map_err(fault)?;
-            let checksum = answer.extensions.get().and_then(Promise::of_whole);
+            let checksum = answer.extensions.get::<Promise>().and_then(Promise::of_whole);
             let said = Stamp { checksum, ..self.stamp(answer.meta) };
             if said.says_something() {
                 return Ok(said);
@@ -392,6 +405,37 @@ impl Source for Store {
             // What was read once tells whether it is still that.
             let content = Self::read_whole(store, &at, said.length).await?;
             Ok(Stamp { etag: Some(content.tag), ..said })
+        })
+    }
+
+    fn begin<'a>(&'a self, path: &'a str, first: &'a First) -> Answer<'a, Option<Box<dyn Begun>>> {
+        Box::pin(async move {
+            let range = match first {
+                // With the state come checksums of whole objects, without which little could be compared here.
+                _ if self.is_strict || !self.is_remote => return Ok(None),
+                First::Nothing => return Ok(None),
+                First::All => None,
+                First::Range(range) => Some(GetRange::Bounded(range.clone())),
+                First::End(bytes) => Some(GetRange::Suffix(*bytes)),
+            };
+            if range.is_some() && self.is_whole.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let (store, at) = (self.ready().await?, location(path)?);
+            let answer = match store.get_opts(&at, GetOptions { range, ..GetOptions::default() }).await {
+                Err(error) if is_of_range(&error) => return Ok(None),
+                answer => answer.map_err(fault)?,
+            };
+            let promise = answer.extensions.get::<Promise>().cloned();
+            let checksum = promise.as_ref().and_then(Promise::of_whole);
+            let stamp = Stamp { checksum, ..self.stamp(answer.meta.clone()) };
+            // Of a state that is not told it is the content that tells.
+            if !stamp.says_something() {
+                return Ok(None);
+            }
+            let range = answer.range.clone();
+            let coming = Coming::new(stamp, range, promise, answer.into_stream());
+            Ok(Some(Box::new(coming) as Box<dyn Begun>))
         })
     }
 
@@ -585,6 +629,9 @@ mod tests {
         assert_eq!(said("file://host/a").lines().count(), 1);
         assert!(matches!(Place::parse("file://host/a").map(|_| ()), Err(Error::NotAUrl { .. })));
         // The library has no name for such a key, and would read another one.
+        for url in ["s3://", "s3:", "gs:///a", "az://"] {
+            assert!(said(url).contains("no URL (it names no bucket)"), "{}", said(url));
+        }
         for url in ["s3://bucket/a//b", "s3://bucket/a%2F%2Fb", "http://host/a//b?x=1"] {
             assert!(matches!(Place::parse(url).map(|_| ()), Err(Error::NotAUrl { .. })));
             assert!(
