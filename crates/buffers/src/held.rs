@@ -56,20 +56,22 @@ pub(crate) async fn pass(
     add: &mut (dyn FnMut(&[u8]) + Send),
     sink: &mut Sink<'_>,
 ) -> Result<Option<Held>, Fault> {
-    let (mut last, mut left) = (Held::new(), length);
+    let mut left = length;
     while left > 0 {
         let Some(chunk) = chunks.next().await else { return Err(too_early(left)) };
         let chunk = chunk.map_err(fault)?;
         let chunk = chunk.slice(..chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
         left -= chunk.len() as u64;
         add(&chunk);
-        let before = last.pop_back().unwrap_or_default();
-        last.push_back(chunk);
-        if !sink(&before) {
+        if left == 0 {
+            return Ok(Some(Held::from([chunk])));
+        }
+        if !sink(&chunk) {
             return Ok(None);
         }
     }
-    Ok(Some(last))
+    // An empty object.
+    Ok(Some(Held::new()))
 }
 
 fn too_early(left: u64) -> Fault {
