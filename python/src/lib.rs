@@ -66,7 +66,7 @@ mod _native {
     #[pymodule_export]
     use crate::pool::{Pool, Statistics};
     #[pymodule_export]
-    use crate::pool_error::ChangedError;
+    use crate::pool_error::{ChangedError, DamagedError};
 
     /// Bytes of a block, the unit of caching.
     #[pymodule_export]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foretell_buffers as buffers;
-use foretell_buffers::{Access, Guest};
+use foretell_buffers::{Access, First, Guest};
 use foretell_client::Policy;
 use pyo3::exceptions::{PyFileNotFoundError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -53,6 +53,17 @@ fn policy_of(name: &str) -> PyResult<Policy> {
         .map_err(|_| PyValueError::new_err(format!("policy: one of {} is needed, not '{name}'", names())))
 }
 
+/// What is read first, by its offset and length.
+fn first_of((offset, length): (i64, Option<u64>)) -> First {
+    match (u64::try_from(offset), length) {
+        (Err(_), _) => First::End(offset.unsigned_abs()),
+        (Ok(0), None) => First::All,
+        (Ok(start), length) => {
+            First::Range(start..length.map_or(u64::MAX, |length| start.saturating_add(length)))
+        }
+    }
+}
+
 /// What a range to be disclosed is made of: an object, an offset, a length.
 type Chunk<'py> = (PyRef<'py, Object>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
@@ -71,7 +82,7 @@ pub(crate) struct Pool {
 #[pymethods]
 impl Pool {
     #[new]
-    #[pyo3(signature = (budget_bytes, *, part_bytes=None, timeout=None, requests=None, threads=None, policy=None, disk_dir=None, disk_bytes=None, options=None, recorded_references=None))]
+    #[pyo3(signature = (budget_bytes, *, part_bytes=None, timeout=None, requests=None, threads=None, policy=None, disk_dir=None, disk_bytes=None, options=None, recorded_references=None, strict=false))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
         budget_bytes: &Bound<'_, PyAny>,
@@ -84,6 +95,7 @@ impl Pool {
         disk_bytes: Option<&Bound<'_, PyAny>>,
         options: Option<&Bound<'_, PyDict>>,
         recorded_references: Option<&Bound<'_, PyAny>>,
+        strict: bool,
     ) -> PyResult<Pool> {
         let mut chosen = buffers::Options::new(number::part("budget_bytes", budget_bytes)?);
         if let Some(part_bytes) = part_bytes {
@@ -94,6 +106,7 @@ impl Pool {
         if let Some(timeout) = timeout {
             chosen.timeout = seconds(timeout)?;
         }
+        chosen.strict = strict;
         chosen.disk_dir = disk_dir;
         chosen.disk_bytes = disk_bytes.map_or(Ok(0), |bytes| number::part("disk_bytes", bytes))?;
         chosen.keep_waiting = Some(keep_waiting);
@@ -177,7 +190,7 @@ impl Pool {
             }
             (Source::Shared(guest), Some(stamp)) => Object::shared(guest, url, stamp.0.clone()),
             (_, None) => {
-                let mut objects = self.open_all(py, vec![url.to_owned()], false)?;
+                let mut objects = self.open_all(py, vec![url.to_owned()], false, None)?;
                 objects.pop().ok_or_else(|| PyFileNotFoundError::new_err(url.to_owned()))
             }
         }
@@ -187,19 +200,29 @@ impl Pool {
     ///
     /// known: of a pool of another process those that are open or listed there are opened in the state that they have there,
     /// and not asked for.
-    #[pyo3(signature = (urls, *, known=false))]
-    fn open_all(&self, py: Python<'_>, urls: Vec<String>, known: bool) -> PyResult<Vec<Object>> {
+    ///
+    /// first: offset and length of what is read first of each, which then comes with its state, by one request. Without a length up to
+    /// the end; a negative offset counts from there.
+    #[pyo3(signature = (urls, *, known=false, first=None))]
+    fn open_all(
+        &self,
+        py: Python<'_>,
+        urls: Vec<String>,
+        known: bool,
+        first: Option<(i64, Option<u64>)>,
+    ) -> PyResult<Vec<Object>> {
+        let first = first.map(first_of).unwrap_or_default();
         let given: Vec<&str> = urls.iter().map(String::as_str).collect();
         match &self.pool {
             Source::Own(pool) => {
-                let objects = py.detach(|| pool.open_all(&given)).map_err(Failure)?;
+                let objects = py.detach(|| pool.open_first(&given, &first)).map_err(Failure)?;
                 objects
                     .into_iter()
                     .map(|object| Ok(Object::new(One::Own(object.map_err(Failure)?))))
                     .collect()
             }
             Source::Shared(guest) => {
-                let stamps = py.detach(|| guest.open_all(&given, known)).map_err(Failure)?;
+                let stamps = py.detach(|| guest.open_first(&given, known, &first)).map_err(Failure)?;
                 let opened = given.into_iter().zip(stamps);
                 opened.map(|(url, stamp)| Object::shared(guest, url, stamp.map_err(Failure)?)).collect()
             }

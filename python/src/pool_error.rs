@@ -16,6 +16,13 @@ pyo3::create_exception!(
     "An object is another one than when it was opened: open it again."
 );
 
+pyo3::create_exception!(
+    foretell._native,
+    DamagedError,
+    PyOSError,
+    "Bytes of an object have another checksum than was stored with them: open it again, or write it anew."
+);
+
 thread_local! {
     /// What a handler of a signal raised while this thread waited.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
@@ -42,6 +49,7 @@ impl From<Failure> for PyErr {
             E::Denied { .. } => PyPermissionError::new_err(line),
             E::TimedOut { .. } => PyTimeoutError::new_err(line),
             E::Changed { .. } => ChangedError::new_err(line),
+            E::Damaged { .. } => DamagedError::new_err(line),
             E::BudgetBelowPart { .. }
             | E::Outside { .. }
             | E::HalfADisk

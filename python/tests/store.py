@@ -98,7 +98,10 @@ class Store:
             return 412, headers, b""
         if (wanted := to.headers.get("Range")) is None:
             return 200, headers, content
-        first, last = (int(at) for at in wanted.removeprefix("bytes=").split("-"))
+        start, end = wanted.removeprefix("bytes=").split("-")
+        first, last = (int(start), int(end)) if start else (max(0, len(content) - int(end)), len(content))
+        if first >= len(content):
+            return 416, headers, b""
         body = content[first : last + 1]
         headers["Content-Range"] = f"bytes {first}-{first + len(body) - 1}/{len(content)}"
         return 206, headers, body

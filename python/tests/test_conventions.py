@@ -311,4 +311,4 @@ def test_a_server_that_does_not_tell_lengths_is_told_as_that() -> None:
     with answering(NoHead) as url:
         fs = ForetellFileSystem(target_protocol="http", timeout=20, skip_instance_cache=True)
         with pytest.raises(OSError, match="HEAD"):
-            fs.cat_file(f"{url}/a")
+            fs.info(f"{url}/a")

@@ -48,6 +48,20 @@ const AMAZON: [(&str, Algorithm); 5] = [
 ];
 
 impl Algorithm {
+    const ALL: [Algorithm; 6] = [
+        Algorithm::Crc64Nvme,
+        Algorithm::Crc32c,
+        Algorithm::Crc32,
+        Algorithm::Sha256,
+        Algorithm::Sha1,
+        Algorithm::Md5,
+    ];
+
+    /// Its number where it is sent.
+    fn number(self) -> u8 {
+        self as u8
+    }
+
     fn name(self) -> &'static str {
         match self {
             Algorithm::Crc64Nvme => "CRC-64/NVME",
@@ -70,11 +84,17 @@ impl Algorithm {
     }
 }
 
+/// The checksum of an object, or of a part of it, as its store gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checksum {
+    algorithm: Algorithm,
+    value: Vec<u8>,
+}
+
 /// The checksum that the bytes of an answer are promised to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Promise {
-    algorithm: Algorithm,
-    value: Vec<u8>,
+    checksum: Checksum,
     /// It is of a range.
     pub(crate) is_partial: bool,
     /// It is made of the checksums of an upload's parts.
@@ -124,13 +144,51 @@ impl Promise {
 
     /// `None` when it is no checksum of this kind.
     fn new(algorithm: Algorithm, value: &str, is_partial: bool, is_composite: bool) -> Option<Promise> {
-        let value = STANDARD.decode(value.trim()).ok().filter(|value| value.len() == algorithm.bytes())?;
-        Some(Promise { algorithm, value, is_partial, is_composite })
+        let value = STANDARD.decode(value.trim()).ok()?;
+        Some(Promise { checksum: Checksum::new(algorithm, value)?, is_partial, is_composite })
+    }
+
+    /// That of the object, if it is of all of its bytes.
+    pub(crate) fn of_whole(&self) -> Option<Checksum> {
+        (!self.is_partial && !self.is_composite).then(|| self.checksum.clone())
     }
 
     /// The same value, of whatever it is said to be.
     pub(crate) fn is_that_of(&self, other: &Promise) -> bool {
-        self.algorithm == other.algorithm && self.value == other.value
+        self.checksum == other.checksum
+    }
+
+    /// To be told the bytes in order.
+    pub(crate) fn begin(&self) -> Sum {
+        self.checksum.begin()
+    }
+
+    /// [`Checksum::check`].
+    pub(crate) fn check(&self, sum: Sum, range: &std::ops::Range<u64>) -> Result<(), String> {
+        self.checksum.check(sum, range)
+    }
+}
+
+impl Checksum {
+    /// `None` when a checksum of this kind has another length.
+    fn new(algorithm: Algorithm, value: Vec<u8>) -> Option<Checksum> {
+        (value.len() == algorithm.bytes()).then_some(Checksum { algorithm, value })
+    }
+
+    /// As it is sent.
+    pub(crate) fn parts(&self) -> (u8, &[u8]) {
+        (self.algorithm.number(), &self.value)
+    }
+
+    /// From what was sent.
+    pub(crate) fn from_parts(number: u8, value: &[u8]) -> Option<Checksum> {
+        let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.number() == number)?;
+        Checksum::new(algorithm, value.to_vec())
+    }
+
+    /// Can it be made of the checksums of pieces, in whatever order those come?
+    pub(crate) fn is_of_pieces(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Crc64Nvme | Algorithm::Crc32c | Algorithm::Crc32)
     }
 
     /// To be told the bytes in order.
@@ -177,6 +235,13 @@ impl Sum {
             Sum::Crc(sum, _) => sum.update(bytes),
             Sum::Sha(sum) => sum.update(bytes),
             Sum::Md5(sum) => sum.update(bytes),
+        }
+    }
+
+    /// That of these bytes and of those of `next`, which come right behind them. Of CRCs alone.
+    pub(crate) fn join(&mut self, next: &Sum) {
+        if let (Sum::Crc(sum, _), Sum::Crc(next, _)) = (self, next) {
+            sum.combine(next);
         }
     }
 
@@ -313,10 +378,10 @@ mod tests {
         }
         assert!(!promise(OK, &[crc, ("x-amz-checksum-type", "FULL_OBJECT")]).unwrap().is_composite);
         let google = ("x-goog-hash", "crc32c=4waSgw==,md5=JfnnlDI7RTiF9RgfG2JNCw==");
-        assert_eq!(promise(OK, &[google]).unwrap().algorithm, Algorithm::Crc32c);
+        assert_eq!(promise(OK, &[google]).unwrap().checksum.algorithm, Algorithm::Crc32c);
         let apart = [("x-goog-hash", "md5=JfnnlDI7RTiF9RgfG2JNCw=="), ("x-goog-hash", "crc32c=4waSgw==")];
-        assert_eq!(promise(OK, &apart).unwrap().algorithm, Algorithm::Crc32c);
-        assert_eq!(promise(OK, &apart[..1]).unwrap().algorithm, Algorithm::Md5);
+        assert_eq!(promise(OK, &apart).unwrap().checksum.algorithm, Algorithm::Crc32c);
+        assert_eq!(promise(OK, &apart[..1]).unwrap().checksum.algorithm, Algorithm::Md5);
         let packed = ("x-goog-stored-content-encoding", "gzip");
         assert_eq!(promise(OK, &[google, packed]), None);
         assert!(promise(OK, &[google, packed, ("content-encoding", "gzip")]).is_some());

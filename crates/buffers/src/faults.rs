@@ -46,6 +46,16 @@ pub(crate) fn list_fault(error: object_store::Error) -> Fault {
     }
 }
 
+/// Is it the range that cannot be had, and maybe all else can? Of an empty object none can, and some servers give none at all.
+pub(crate) fn is_of_range(error: &object_store::Error) -> bool {
+    let is_said = |text: &str| {
+        ["non-partial response", "Wanted range starting at"].iter().any(|why| text.contains(why))
+    };
+    matches!(error, object_store::Error::NotSupported { .. })
+        || status(error) == Some(416)
+        || matches!(error, object_store::Error::Generic { .. }) && is_said(&error.to_string())
+}
+
 /// What a server's answer was, as the library names it.
 fn status(error: &object_store::Error) -> Option<u16> {
     let text = error.to_string();
@@ -61,13 +71,31 @@ fn causes<'a>(
 
 /// What the library says and the last cause of it, without the line ends of servers' answers, and not without end.
 pub(crate) fn one_line(error: &object_store::Error) -> String {
-    let said = cut_line(&error.to_string(), 300);
-    let cause = causes(error).last().map(|cause| cut_line(&cause.to_string(), 100));
+    let said = cut_line(&plain(&error.to_string()), 300);
+    let cause = causes(error).last().map(|cause| cut_line(&plain(&cause.to_string()), 100));
     match cause {
         Some(cause) if !cause.is_empty() && !said.contains(cause.trim_end_matches(" ...")) => {
             format!("{said}: {cause}")
         }
         _ => said,
+    }
+}
+
+/// What the library says, in so many words as it takes: "Generic S3 error: Error performing list request: Error performing GET URL in 3.4s,
+/// after 10 retries, max_retries: 10, retry_timeout: 45s - HTTP error: REASON" says "GET URL, 10 times more: REASON".
+fn plain(said: &str) -> String {
+    let said = match said.strip_prefix("Generic ").and_then(|rest| rest.split_once(" error: ")) {
+        Some((store, rest)) if !store.contains(' ') => rest,
+        _ => said,
+    };
+    let said = said.replace("Error performing list request: ", "").replace("Error performing ", "");
+    let Some((before, why)) = said.split_once(" - ") else { return said };
+    let why = why.strip_prefix("HTTP error: ").unwrap_or(why);
+    let Some((asked, how)) = before.rsplit_once(" in ") else { return said };
+    let again = how.split_once(", after ").and_then(|(_, rest)| rest.split_once(" retries"));
+    match again {
+        Some((times, _)) => format!("{asked}, {times} times more: {why}"),
+        None => format!("{asked}: {why}"),
     }
 }
 
@@ -96,6 +124,20 @@ mod tests {
         assert!(matches!(said("403 Forbidden"), Fault::Denied(why) if why.contains("403")));
         assert_eq!(said("501 Not Implemented"), Fault::Failed("its server has no listings".to_owned()));
         assert!(matches!(said("500 Error"), Fault::Failed(why) if why.contains("500 Error")));
+    }
+
+    #[test]
+    fn what_the_library_says_is_told_in_few_words() {
+        let of =
+            |source: &str| one_line(&object_store::Error::Generic { store: "S3", source: source.into() });
+        let how = "in 3.389378262s, after 10 retries, max_retries: 10, retry_timeout: 45s - HTTP error: error sending request";
+        let list = format!("Error performing list request: Error performing GET http://h/b?x=1 {how}");
+        assert_eq!(of(&list), "GET http://h/b?x=1, 10 times more: error sending request");
+        let once = "Error performing HEAD http://h/b in 329.9µs - Server returned non-2xx status code: 403 Forbidden: ";
+        assert_eq!(of(once), "HEAD http://h/b: Server returned non-2xx status code: 403 Forbidden:");
+        for other in ["connection refused", "in - of", "a - b"] {
+            assert_eq!(of(other), other);
+        }
     }
 
     #[test]

@@ -28,6 +28,7 @@ use rustix::process::PidfdFlags;
 use crate::access::Access;
 use crate::directive::Directive;
 use crate::error::Error;
+use crate::first::First;
 use crate::guests::Address;
 use crate::host::{DESCRIPTORS, GREETING};
 use crate::memory::{Attached, Here, MOST_READ_PARTS, Reference, Tell};
@@ -205,12 +206,25 @@ impl Guest {
     /// # Errors
     /// [`Error::Host`], [`Error::Forked`], [`Error::Interrupted`]; what is wrong with one of them stands in its place.
     pub fn open_all(&self, urls: &[&str], known: bool) -> Result<Vec<Result<Stamp, Error>>, Error> {
+        self.open_first(urls, known, &First::Nothing)
+    }
+
+    /// The same, with what is read first of each: [`crate::Pool::open_first`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_first(
+        &self,
+        urls: &[&str],
+        known: bool,
+        first: &First,
+    ) -> Result<Vec<Result<Stamp, Error>>, Error> {
         let mut all = Vec::with_capacity(urls.len());
         for some in urls.chunks(OPENED_AT_ONCE) {
             check(some)?;
             let urls = some.iter().map(|&url| url.to_owned()).collect();
             let mut words = Words::default();
-            words.request(&Request::Open { known, urls });
+            words.request(&Request::Open { known, urls, first: first.clone() });
             all.extend(self.ask(&words, |line| {
                 line.answer(|parts| {
                     some.iter().map(|_| parts.outcome(Parts::stamp)).collect::<io::Result<Vec<_>>>()

@@ -1,4 +1,5 @@
-//! Bytes that are kept back until all of them are there, because only then is it known whether they are right.
+//! Bytes that are kept back because only when all of an answer is there it is known whether they are right: all of them, or the
+//! last ones.
 //!
 //! The pool has counted them already, with the parts that they are for; no part takes memory before it is shown its bytes.
 
@@ -44,7 +45,37 @@ pub(crate) async fn hold(
     if length == 0 {
         return Ok(Some(held));
     }
-    Err(Fault::Failed(format!("its answer ended {left} bytes too early")))
+    Err(too_early(left))
+}
+
+/// Shows all of `length` bytes as they come but the last ones, which are kept back, and adds them up. `None` if they are not wanted any
+/// more.
+pub(crate) async fn pass(
+    mut chunks: Chunks,
+    length: u64,
+    add: &mut (dyn FnMut(&[u8]) + Send),
+    sink: &mut Sink<'_>,
+) -> Result<Option<Held>, Fault> {
+    let mut left = length;
+    while left > 0 {
+        let Some(chunk) = chunks.next().await else { return Err(too_early(left)) };
+        let chunk = chunk.map_err(fault)?;
+        let chunk = chunk.slice(..chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
+        left -= chunk.len() as u64;
+        add(&chunk);
+        if left == 0 {
+            return Ok(Some(Held::from([chunk])));
+        }
+        if !sink(&chunk) {
+            return Ok(None);
+        }
+    }
+    // An empty object.
+    Ok(Some(Held::new()))
+}
+
+fn too_early(left: u64) -> Fault {
+    Fault::Failed(format!("its answer ended {left} bytes too early"))
 }
 
 /// Shows some of what was kept back, and lets go of it.

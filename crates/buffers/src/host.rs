@@ -212,9 +212,9 @@ impl Connection {
     fn answer(&self, request: Request, pool: &Pool, host: &Host, to: &mut impl Write) -> io::Result<()> {
         let mut words = Words::default();
         match request {
-            Request::Open { known, urls } => {
+            Request::Open { known, urls, first } => {
                 let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
-                match pool.open_some(&urls, known) {
+                match pool.open_some(&urls, known, &first) {
                     Err(error) => _ = words.byte(0).error(&error),
                     Ok(objects) => {
                         words.byte(1);

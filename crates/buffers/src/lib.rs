@@ -23,8 +23,10 @@
 //! 5. Retries are the store's library's, and end with the pool's time-out. A reader waits for no part longer than that, and
 //!    gets the error of the request that it waited for; the part may be asked for again. What fails ahead of its use is
 //!    told to nobody but the statistics.
-//! 6. Where a store sends a checksum of the bytes of an answer, they are kept back until all of them are there and have it
-//!    ([`Error::Damaged`] otherwise).
+//! 6. Where a store gives checksums, they are compared as bytes come: that of an answer when its last bytes are there, which
+//!    nobody gets before, and that of a whole object when the last request for some of it is (the module `running`). Who has read
+//!    what came before then gets an error where he reads on ([`Error::Damaged`]), and the pool has forgotten it. With
+//!    [`Options::strict`] no byte of an answer is given before all of it is compared.
 //!
 //! Memory: parts in the cache or on their way never take more than the budget. On top of it come parts that were replaced
 //! while a read was copying them (32 MiB a thread at most, or half of the budget if that is less) and leases, which are
@@ -41,12 +43,14 @@
 
 mod access;
 mod aside;
+mod begun;
 mod checksum;
 mod directive;
 mod directives;
 mod disk;
 mod error;
 mod faults;
+mod first;
 mod flow;
 mod guest;
 mod guests;
@@ -56,6 +60,7 @@ mod listed;
 mod local;
 mod memory;
 mod object;
+mod opening;
 mod options;
 mod part;
 mod pool;
@@ -64,6 +69,7 @@ mod readers;
 mod recorder;
 mod request;
 mod ring;
+mod running;
 mod service;
 mod shared;
 mod silent;
@@ -76,8 +82,10 @@ mod who;
 mod wire;
 
 pub use access::Access;
+pub use checksum::Checksum;
 pub use directive::Directive;
 pub use error::{Error, SCHEMES};
+pub use first::First;
 pub use foretell_policy::PoolPolicy;
 pub use guest::{Guest, Remote};
 // Linked for what they decide about other crates: TLS without a library of its own, names of hosts without tables.
@@ -87,7 +95,7 @@ pub use options::Options;
 pub use part::View;
 pub use pool::{Object, Pool};
 pub use service::{Door, MOST_USERS, SOCKET_VARIABLE, announce, usual_socket};
-pub use source::{Answer, Entry, Fault, Sink, Source, Stamp};
+pub use source::{Answer, Begun, Entry, Fault, Sink, Source, Stamp};
 pub use statistics::Statistics;
 pub use store::Store;
 #[doc(hidden)]

@@ -222,7 +222,7 @@ fn stamp(found: &Stat, length: u64) -> Stamp {
     let since = u64::try_from(found.st_mtime).unwrap_or_default();
     let since = Duration::new(since, u32::try_from(found.st_mtime_nsec).unwrap_or_default());
     let etag = format!("\"{:x}-{:x}-{length:x}\"", found.st_ino, since.as_micros());
-    Stamp { length, etag: Some(etag), version: None, modified: Some(UNIX_EPOCH + since) }
+    Stamp { length, etag: Some(etag), modified: Some(UNIX_EPOCH + since), ..Stamp::default() }
 }
 
 fn fault(error: &io::Error) -> Fault {

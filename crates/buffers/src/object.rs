@@ -12,7 +12,8 @@ use crate::flow::Ticket;
 use crate::memory::Buffer;
 use crate::options::MOST_OBJECTS;
 use crate::part::Pending;
-use crate::source::{Source, Stamp};
+use crate::running::{Pieces, Running};
+use crate::source::{Begun, Source, Stamp};
 use crate::tier::Kept;
 
 /// What does not change while an object is open.
@@ -58,6 +59,10 @@ pub(crate) struct Open {
     pub(crate) read_to: u32,
     /// Why no more of it can be fetched.
     pub(crate) lost: Option<Error>,
+    /// What came of it, added up, as long as that is to be compared.
+    pub(crate) running: Option<Running>,
+    /// Where its bytes come from first.
+    pub(crate) begun: Option<Box<dyn Begun>>,
 }
 
 impl Open {
@@ -121,4 +126,9 @@ pub(crate) struct Run {
     /// Who waits for the parts that have not come yet, in order.
     pub(crate) pending: VecDeque<Arc<Pending>>,
     pub(crate) ticket: Ticket,
+    /// To be told what comes.
+    pub(crate) pieces: Option<Pieces>,
+    /// Its answer, if that has begun; of a request that was not made for it no times are known.
+    pub(crate) begun: Option<Box<dyn Begun>>,
+    pub(crate) is_begun: bool,
 }

@@ -83,6 +83,10 @@ pub struct Options {
     /// Options of the stores, as `object_store` names them (`endpoint`, `region`, `access_key_id`, ...). They go before
     /// the environment's (`AWS_...`, `GOOGLE_...`, `AZURE_...`).
     pub store: Vec<(String, String)>,
+    /// No byte of an answer is given before all of it is there and has its checksum, where the store sends one. Otherwise bytes
+    /// are given as they come, but for the last ones of an answer: a checksum that is another one then is an error where the reader
+    /// goes on.
+    pub strict: bool,
     /// Asked ten times a second by each thread that waits for a store: `false` ends its call with
     /// [`Error::Interrupted`]. What it waited for comes nevertheless.
     pub keep_waiting: Option<fn() -> bool>,
@@ -105,6 +109,7 @@ impl std::fmt::Debug for Options {
             .field("disk_dir", &self.disk_dir)
             .field("disk_bytes", &self.disk_bytes)
             .field("store", &named)
+            .field("strict", &self.strict)
             .field("keep_waiting", &self.keep_waiting.is_some())
             .field("recorded_references", &self.recorded_references)
             .finish()
@@ -126,6 +131,7 @@ impl Options {
             disk_dir: None,
             disk_bytes: 0,
             store: Vec::new(),
+            strict: false,
             keep_waiting: None,
             recorded_references: 0,
         }

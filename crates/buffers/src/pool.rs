@@ -14,7 +14,7 @@ use crate::options::{ASKED, MOST_LISTED, Options, Patience};
 use crate::part::{Pending, View};
 use crate::readers::{Reading, now_ns, tick_ns};
 use crate::shared::Shared;
-use crate::source::{Entry, Fault, Source, Stamp};
+use crate::source::{Begun, Entry, Fault, Source, Stamp};
 use crate::state::best_fetches;
 use crate::statistics::Statistics;
 use crate::who::{By, Who};
@@ -52,45 +52,12 @@ impl Pool {
         Pool { shared, access }
     }
 
-    fn store(&self, url: &str) -> Result<(usize, Arc<dyn Source>, String), Error> {
+    pub(crate) fn store(&self, url: &str) -> Result<(usize, Arc<dyn Source>, String), Error> {
         self.shared.store(self.access.as_ref(), url)
     }
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
-    }
-
-    /// Opens several, whose states are asked for at the same time. When a store fails, those that were not asked for yet
-    /// fail as well.
-    ///
-    /// # Errors
-    /// When the pool cannot be used; what is wrong with one of them stands in its place.
-    pub fn open_all(&self, urls: &[&str]) -> Result<Vec<Result<Object, Error>>, Error> {
-        self.open_some(urls, false)
-    }
-
-    /// The same; with `known`, an object that is open already, or was listed, is opened in that state.
-    pub(crate) fn open_some(&self, urls: &[&str], known: bool) -> Result<Vec<Result<Object, Error>>, Error> {
-        self.shared.is_ours()?;
-        let places: Vec<_> = urls.iter().map(|url| self.store(url)).collect();
-        let asked = places.iter().flatten().map(|(store, source, path)| {
-            let stamp = if known { self.shared.state().known(*store, path) } else { None };
-            (source.clone(), path.clone(), stamp)
-        });
-        type Asked = (Arc<dyn Source>, String, Option<Stamp>);
-        let stamps = self.shared.ask(asked.collect(), |(source, path, known): Asked| async move {
-            match known {
-                Some(stamp) => Ok(stamp),
-                None => source.head(&path).await,
-            }
-        })?;
-        let mut stamps = stamps.into_iter();
-        let objects = urls.iter().zip(places).map(|(url, place)| {
-            let (number, source, path) = place?;
-            let stamp = stamps.next().unwrap_or(Err(Fault::NotFound)).map_err(|fault| fault.of(url))?;
-            self.open_stamped(number, &source, url, &path, stamp)
-        });
-        Ok(objects.collect())
     }
 
     /// Opens an object whose state is known from [`Pool::list`], without asking the store.
@@ -119,7 +86,7 @@ impl Pool {
         self.open_stamped(number, source, &url, path, stamp)
     }
 
-    fn open_stamped(
+    pub(crate) fn open_stamped(
         &self,
         store: usize,
         source: &Arc<dyn Source>,
@@ -389,6 +356,13 @@ impl Object {
             at += count as u64;
             show(&bytes[within..within + count])
         })
+    }
+
+    /// What is read first of it comes from an answer that has begun.
+    pub(crate) fn begin(&self, begun: Box<dyn Begun>) {
+        let given_up = self.handle.shared.state().begin(self.handle.file, &self.handle.fixed, begun);
+        // Without the lock.
+        drop(given_up);
     }
 
     /// The number of its store in the pool.

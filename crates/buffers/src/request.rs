@@ -59,6 +59,9 @@ impl Filler {
         self.pieces += 1;
         self.is_heard(&shared);
         self.bytes += chunk.len() as u64;
+        if let Some(pieces) = &mut self.run.pieces {
+            pieces.add(chunk);
+        }
         let asked = self.asked();
         while !chunk.is_empty() && self.got < self.run.parts {
             let start = asked.start + self.got as u64 * self.part_bytes;
@@ -102,9 +105,17 @@ impl Filler {
 
     fn deliver(&mut self, shared: &Arc<Shared>, buffer: Buffer) -> bool {
         let index = self.run.first + self.got as u32;
-        self.got += 1;
+        let is_last = self.got + 1 == self.run.parts;
+        let pieces = if is_last { self.run.pieces.take() } else { None };
         let is_open = {
             let mut state = shared.state();
+            if let Some(pieces) = pieces
+                && let Err(error) = state.summed(shared.now(), &self.run, pieces)
+            {
+                self.error = Some(error);
+                return false;
+            }
+            self.got += 1;
             let is_open = state.arrived(shared.now(), &self.run, index, buffer.clone());
             shared.pump(&mut state);
             is_open
@@ -200,6 +211,15 @@ async fn ask_twice(
     fixed: &Fixed,
     range: Range<u64>,
 ) -> Result<(), Fault> {
+    let begun = filler.lock().unwrap_or_else(PoisonError::into_inner).run.begun.take();
+    if let Some(begun) = begun {
+        let mut sink = |chunk: &[u8]| filler.lock().unwrap_or_else(PoisonError::into_inner).take(chunk);
+        let outcome = begun.show(range.clone(), &mut sink).await;
+        // Its connection may be closed by now.
+        if outcome.is_ok() || filler.lock().unwrap_or_else(PoisonError::into_inner).bytes > 0 {
+            return outcome;
+        }
+    }
     let slow_after = shared.upgrade().and_then(|shared| shared.state().slow_after());
     let heard = AtomicUsize::new(NOBODY);
     let request = |number: usize| {

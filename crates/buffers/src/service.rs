@@ -306,7 +306,10 @@ pub fn announce(pool: Result<crate::Pool, Error>, idle: Duration) -> Result<(), 
     let shared = pool.and_then(|pool| Ok((pool.share()?, pool)));
     let (line, pool) = match shared {
         Ok((address, pool)) => (format!("address {address}"), Ok(pool)),
-        Err(error) => (format!("error {error}"), Err(error)),
+        Err(error) => {
+            let why = if let Error::Host { why } = &error { why.clone() } else { error.to_string() };
+            (format!("error {why}"), Err(error))
+        }
     };
     let _ = writeln!(io::stdout(), "{line}").and_then(|()| io::stdout().flush());
     let pool = pool?;

@@ -4,7 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::checksum::Checksum;
 use crate::error::Error;
+use crate::first::First;
 
 /// What tells one state of an object from another one. Taken when the object is opened, and held against every answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,6 +19,9 @@ pub struct Stamp {
     pub version: Option<String>,
     /// When it was modified last.
     pub modified: Option<SystemTime>,
+    /// The checksum of all of it, where the store gave one when it was asked for this object alone. Says nothing of whether two
+    /// states are the same.
+    pub checksum: Option<Checksum>,
 }
 
 impl Stamp {
@@ -100,10 +105,31 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 
 /// none when the first ones have come.
 pub type Sink<'a> = dyn FnMut(&[u8]) -> bool + Send + 'a;
 
+/// An answer that has begun: the state of an object, and bytes of it that stay on their way until they are shown.
+pub trait Begun: Send {
+    /// The state that it is of.
+    fn stamp(&self) -> &Stamp;
+
+    /// Is it no longer to be kept for who has not read it?
+    fn is_old(&self) -> bool;
+
+    /// How many bytes it has from `start` on; 0 where it is better to ask for them.
+    fn has_from(&self, start: u64) -> u64;
+
+    /// Shows a range that it has.
+    fn show<'a>(self: Box<Self>, range: std::ops::Range<u64>, sink: &'a mut Sink<'_>) -> Answer<'a, ()>;
+}
+
 /// A store of objects. It retries by itself what is worth it; the pool does not.
 pub trait Source: Send + Sync + 'static {
     /// The state of an object.
     fn head<'a>(&'a self, path: &'a str) -> Answer<'a, Stamp>;
+
+    /// The state of an object, with an answer begun that has what will be read first. `None` where that cannot be had by one request
+    /// that is worth it; [`Source::head`] is asked then.
+    fn begin<'a>(&'a self, _path: &'a str, _first: &'a First) -> Answer<'a, Option<Box<dyn Begun>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Bytes `range` of the object in the state of `stamp`, or [`Fault::Changed`]: never bytes of another state.
     fn get<'a>(

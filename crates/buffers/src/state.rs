@@ -3,6 +3,8 @@
 //! A part is *ready*, or *pending*: it waits for a frame of the engine's, stands in one of the queues (`queues`), or is
 //! under way. What of it is on a disk, says `kept`.
 
+mod beginnings;
+mod damaged;
 mod kept;
 mod listed;
 mod queues;
@@ -32,6 +34,7 @@ use crate::options::{
 use crate::readers::{Readers, Reading};
 use crate::recorder::Recorder;
 use crate::ring::Rings;
+use crate::running::Running;
 use crate::silent::Silent;
 use crate::source::{Source, Stamp};
 use crate::statistics::Statistics;
@@ -56,6 +59,7 @@ pub(crate) struct State {
     objects: Vec<Option<Open>>,
     by_name: HashMap<(usize, String), FileId>,
     listed: Listed,
+    beginnings: VecDeque<(FileId, u64)>,
     opened: u64,
     open: u64,
     demanded: VecDeque<Block>,
@@ -106,6 +110,7 @@ impl State {
             objects: Vec::new(),
             by_name: HashMap::new(),
             listed: Listed::default(),
+            beginnings: VecDeque::new(),
             opened: 0,
             open: 0,
             demanded: VecDeque::new(),
@@ -196,6 +201,7 @@ impl State {
             closed: AtomicBool::new(false),
         });
         let slot = file.0 as usize;
+        let running = fixed.stamp.checksum.as_ref().and_then(|whole| Running::new(whole, fixed.stamp.length));
         if self.objects.len() <= slot {
             self.objects.resize_with(slot + 1, || None);
         }
@@ -206,6 +212,8 @@ impl State {
             kept: HashMap::default(),
             read_to: 0,
             lost: None,
+            running,
+            begun: None,
         });
         self.by_name.insert(name, file);
         self.open += 1;
@@ -475,6 +483,11 @@ impl State {
             self.counts.wasted_bytes += buffer.len() as u64;
             return false;
         };
+        if let Some(damaged @ Error::Damaged { .. }) = &open.lost {
+            let damaged = damaged.clone();
+            self.fail(now, block, &damaged);
+            return false;
+        }
         let Some(part_there) = open.parts.get_mut(&block.index) else { return true };
         let used = matches!(part_there, Part::Pending { waited_for: true, .. });
         if matches!(part_there, Part::Pending { stage: Stage::Frameless, .. }) {
@@ -517,7 +530,7 @@ impl State {
         bytes: u64,
         error: Option<&Error>,
     ) {
-        let first_ns = first.filter(|_| error.is_none()).map(|first| first.0);
+        let first_ns = first.filter(|_| error.is_none() && !run.is_begun).map(|first| first.0);
         if let Some(served_ns) = self.flow.end(now.0, run.ticket, first_ns, bytes) {
             let access = Nanos(served_ns / run.parts.max(1) as u64);
             self.engine.tell(now, Input::Served { disk: STORE, access });
@@ -529,6 +542,9 @@ impl State {
         if matches!(error, Error::Changed { .. } | Error::NotFound { .. }) {
             open.lost = Some(error.clone());
             self.listed.forget(&(run.fixed.store, run.fixed.path.clone()));
+        }
+        if got > 0 && matches!(error, Error::Damaged { .. }) {
+            self.is_damaged(now, run.file, error);
         }
         for index in (run.first..).take(run.parts).skip(got) {
             self.fail(now, Block::new(run.file, index), error);

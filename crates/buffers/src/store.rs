@@ -19,18 +19,20 @@ use object_store::http::HttpBuilder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientOptions, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt,
-    ObjectStoreScheme, RetryConfig,
+    BackoffConfig, ClientOptions, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreScheme,
+    RetryConfig,
 };
 use url::{Position, Url};
 
 use crate::access::Access;
+use crate::begun::Coming;
 use crate::checksum::{Content, Listening, Promise, asking, is_of_content};
 use crate::error::{Error, SCHEMES};
-use crate::faults::{fault, list_fault, one_line};
-use crate::held::{Chunks, Held, hold, show};
+use crate::faults::{fault, is_of_range, list_fault, one_line};
+use crate::first::First;
+use crate::held::{Chunks, Held, hold, pass, show};
 use crate::options::{Options, REQUEST_BYTES};
-use crate::source::{Answer, Entry, Fault, Sink, Source, Stamp};
+use crate::source::{Answer, Begun, Entry, Fault, Sink, Source, Stamp};
 
 /// A connection that is not made by then is tried anew: the library's own default.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -60,6 +62,9 @@ impl Place {
         let is_known = SCHEMES.split(", ").any(|scheme| scheme == url.scheme());
         if !is_known {
             return Err(Error::UnknownScheme { url: given.to_owned() });
+        }
+        if !matches!(url.scheme(), "file" | "http" | "https") && !url.has_host() {
+            return Err(no_url("it names no bucket".to_owned()));
         }
         let (scheme, path) = ObjectStoreScheme::parse(&url).map_err(|error| no_url(error.to_string()))?;
         let is_http = matches!(url.scheme(), "http" | "https");
@@ -123,8 +128,15 @@ impl Place {
                     let key = name.to_ascii_lowercase().parse().map_err(|_| unknown(&name))?;
                     builder = builder.with_config(key, value);
                 }
+                let says = |(name, _): &(String, String)| name.to_ascii_lowercase().ends_with("allow_http");
                 for key in $addresses {
-                    builder.get_config_value(&key).map_or(Ok(()), |value| self.check_address(&value))?;
+                    let Some(address) = builder.get_config_value(&key) else { continue };
+                    self.check_address(&address)?;
+                    // Who asks for http:// has allowed it, unless it is said that nobody has.
+                    if address.starts_with("http://") && !given.iter().any(says) {
+                        let key = "allow_http".parse().map_err(|_| unknown("allow_http"))?;
+                        builder = builder.with_config(key, "true");
+                    }
                 }
                 let unsigned = builder.get_config_value(&$unsigned).is_some_and(|value| is_true(&value));
                 let store = builder.build().map_err(wrong)?;
@@ -133,7 +145,7 @@ impl Place {
                     let credentials = credentials.clone();
                     async move { credentials.get_credential().await.map(drop) }.boxed()
                 };
-                let mut store = Store::remote(Box::new(store));
+                let mut store = Store::remote(Box::new(store), options);
                 store.credentials = (!unsigned).then(|| Credentials::new(longest, Box::new(ask)));
                 return Ok(store);
             }};
@@ -175,7 +187,8 @@ impl Place {
                 // A server that has no listings says so as often as it is asked.
                 let once = RetryConfig { max_retries: 0, ..retry.clone() };
                 let lists = builder.clone().with_retry(once).build().map_err(wrong)?;
-                let mut store = Store::remote(Box::new(builder.with_retry(retry).build().map_err(wrong)?));
+                let store = builder.with_retry(retry).build().map_err(wrong)?;
+                let mut store = Store::remote(Box::new(store), options);
                 store.lists = Some(Box::new(lists));
                 return Ok(store);
             }
@@ -223,6 +236,8 @@ pub struct Store {
     is_whole: AtomicBool,
     /// The checksums that it sends with ranges are of whole objects.
     has_whole_checksums: AtomicBool,
+    /// Nothing is shown before it was compared.
+    is_strict: bool,
 }
 
 /// Asks once for the credentials that requests are signed with, so that who has none is told so in time, and is not told
@@ -281,11 +296,12 @@ impl Store {
             is_remote: false,
             is_whole: AtomicBool::new(false),
             has_whole_checksums: AtomicBool::new(false),
+            is_strict: false,
         }
     }
 
-    fn remote(store: Box<dyn ObjectStore>) -> Store {
-        Store { is_remote: true, ..Store::new(store) }
+    fn remote(store: Box<dyn ObjectStore>, options: &Options) -> Store {
+        Store { is_remote: true, is_strict: options.strict, ..Store::new(store) }
     }
 
     /// What it says of the state of an object.
@@ -297,7 +313,7 @@ impl Store {
         let etag = etag.map(|etag| if is_bare(&etag) { format!("\"{etag}\"") } else { etag });
         // Nobody said when.
         let modified = Some(SystemTime::from(meta.last_modified)).filter(|&at| at != SystemTime::UNIX_EPOCH);
-        Stamp { length: meta.size, etag, version: meta.version, modified }
+        Stamp { length: meta.size, etag, version: meta.version, modified, checksum: None }
     }
 
     /// Is a checksum one of the bytes that come with it?
@@ -306,7 +322,7 @@ impl Store {
         !(promise.is_composite || is_of_more)
     }
 
-    /// Shows bytes once all of them are there and have the checksum that they should have.
+    /// Shows bytes of which the last ones wait for the checksum of all of them, or all do.
     async fn get_checked(
         &self,
         store: &dyn ObjectStore,
@@ -317,9 +333,13 @@ impl Store {
         sink: &mut Sink<'_>,
     ) -> Result<(), Fault> {
         let (mut sum, length) = (promise.begin(), range.end - range.start);
-        let Some(held) = hold(chunks, length, &mut |bytes| sum.add(bytes), sink).await? else {
-            return Ok(());
+        let add = &mut |bytes: &[u8]| sum.add(bytes);
+        let held = if self.is_strict {
+            hold(chunks, length, add, sink).await?
+        } else {
+            pass(chunks, length, add, sink).await?
         };
+        let Some(held) = held else { return Ok(()) };
         if let Err(why) = promise.check(sum, &range) {
             // Some servers send the checksum of the whole object with a range, which says nothing of the range.
             let options = GetOptions { head: true, ..GetOptions::default() };
@@ -375,13 +395,47 @@ impl Source for Store {
     fn head<'a>(&'a self, path: &'a str) -> Answer<'a, Stamp> {
         Box::pin(async move {
             let (store, at) = (self.ready().await?, location(path)?);
-            let said = self.stamp(store.head(&at).await.map_err(fault)?);
+            let asked = GetOptions { head: true, ..GetOptions::default() };
+            let answer = store.get_opts(&at, asked).await.map_err(fault)?;
+            let checksum = answer.extensions.get::<Promise>().and_then(Promise::of_whole);
+            let said = Stamp { checksum, ..self.stamp(answer.meta) };
             if said.says_something() {
                 return Ok(said);
             }
             // What was read once tells whether it is still that.
             let content = Self::read_whole(store, &at, said.length).await?;
             Ok(Stamp { etag: Some(content.tag), ..said })
+        })
+    }
+
+    fn begin<'a>(&'a self, path: &'a str, first: &'a First) -> Answer<'a, Option<Box<dyn Begun>>> {
+        Box::pin(async move {
+            let range = match first {
+                // With the state come checksums of whole objects, without which little could be compared here.
+                _ if self.is_strict || !self.is_remote => return Ok(None),
+                First::Nothing => return Ok(None),
+                First::All => None,
+                First::Range(range) => Some(GetRange::Bounded(range.clone())),
+                First::End(bytes) => Some(GetRange::Suffix(*bytes)),
+            };
+            if range.is_some() && self.is_whole.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let (store, at) = (self.ready().await?, location(path)?);
+            let answer = match store.get_opts(&at, GetOptions { range, ..GetOptions::default() }).await {
+                Err(error) if is_of_range(&error) => return Ok(None),
+                answer => answer.map_err(fault)?,
+            };
+            let promise = answer.extensions.get::<Promise>().cloned();
+            let checksum = promise.as_ref().and_then(Promise::of_whole);
+            let stamp = Stamp { checksum, ..self.stamp(answer.meta.clone()) };
+            // Of a state that is not told it is the content that tells.
+            if !stamp.says_something() {
+                return Ok(None);
+            }
+            let range = answer.range.clone();
+            let coming = Coming::new(stamp, range, promise, answer.into_stream());
+            Ok(Some(Box::new(coming) as Box<dyn Begun>))
         })
     }
 
@@ -575,6 +629,9 @@ mod tests {
         assert_eq!(said("file://host/a").lines().count(), 1);
         assert!(matches!(Place::parse("file://host/a").map(|_| ()), Err(Error::NotAUrl { .. })));
         // The library has no name for such a key, and would read another one.
+        for url in ["s3://", "s3:", "gs:///a", "az://"] {
+            assert!(said(url).contains("no URL (it names no bucket)"), "{}", said(url));
+        }
         for url in ["s3://bucket/a//b", "s3://bucket/a%2F%2Fb", "http://host/a//b?x=1"] {
             assert!(matches!(Place::parse(url).map(|_| ()), Err(Error::NotAUrl { .. })));
             assert!(

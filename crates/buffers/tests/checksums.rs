@@ -6,8 +6,11 @@ mod common;
 #[path = "common/server.rs"]
 mod server;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use common::{PART, bytes, options, read};
-use foretell_buffers::{Error, Object, Pool};
+use foretell_buffers::{Error, Object, Options, Pool};
 use server::{Asked, Reply, Server};
 
 const P: u64 = PART as u64;
@@ -35,6 +38,17 @@ fn crc32c(bytes: &[u8]) -> String {
 
 /// A pool with an eighth of so many parts in one request.
 fn pool(server: &Server, parts: u32) -> Pool {
+    Pool::new(options_of(server, parts)).unwrap()
+}
+
+/// The same, that gives nothing before it was compared.
+fn strict(server: &Server, parts: u32) -> Pool {
+    let mut options = options_of(server, parts);
+    options.strict = true;
+    Pool::new(options).unwrap()
+}
+
+fn options_of(server: &Server, parts: u32) -> Options {
     let mut options = options(parts);
     let given = [
         ("endpoint", format!("http://{}", server.address)),
@@ -44,7 +58,7 @@ fn pool(server: &Server, parts: u32) -> Pool {
         ("region", "eu-west-1".to_owned()),
     ];
     options.store = given.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    Pool::new(options).unwrap()
+    options
 }
 
 /// Fails at once, also where a pool has tried it before.
@@ -81,7 +95,7 @@ fn amazon_is_asked_for_checksums_by_a_signed_header_and_a_wrong_bit_is_an_error(
             [ETAG, DATE, ("x-amz-checksum-crc32c", &checksum), ("x-amz-checksum-type", "FULL_OBJECT")];
         Reply::of(asked, &content, if asks { &headers } else { &headers[..2] })
     });
-    let pool = pool(&server, 64);
+    let pool = strict(&server, 64);
     let right = pool.open("s3://b/right").unwrap();
     assert!(read(&right, 0, LENGTH).unwrap() == content());
     let wrong = pool.open("s3://b/wrong").unwrap();
@@ -114,7 +128,7 @@ fn a_range_that_is_one_part_of_an_upload_is_held_to_its_checksum() {
         Reply::of(asked, if asked.target.ends_with("right") { &right } else { &turned }, &headers)
     });
     // Two parts a request.
-    let small = pool(&server, 16);
+    let small = strict(&server, 16);
     let right = small.open("s3://b/right").unwrap();
     assert!(read(&right, 0, LENGTH).unwrap() == content());
     let wrong = small.open("s3://b/wrong").unwrap();
@@ -167,3 +181,68 @@ fn googles_and_other_servers_checksums_hold_for_whole_objects() {
 
 /// Of the content, as `md5sum` has it, in base64.
 const MD5: &str = "Ic7xNi22wRudnrP64a8GyQ==";
+
+/// A server like Amazon, whose answers stop after so many bytes until they may go on.
+fn stopping_at(at: usize) -> (Server, Arc<AtomicBool>) {
+    let goes_on = Arc::<AtomicBool>::default();
+    let (checksum, waits) = (crc32c(&content()), goes_on.clone());
+    let server = Server::start(move |asked| {
+        let content = if asked.target.ends_with("right") { content() } else { turned() };
+        let sum = ("x-amz-checksum-crc32c", &*checksum);
+        let headers = [ETAG, DATE, sum];
+        let headers = if asked.range().is_some() { &headers[..2] } else { &headers };
+        Reply { waits: Some((at, waits.clone())), ..Reply::of(asked, &content, headers) }
+    });
+    (server, goes_on)
+}
+
+#[test]
+fn what_has_come_is_read_before_the_rest_and_a_wrong_bit_is_an_error_where_it_goes_on() {
+    let (server, goes_on) = stopping_at(5 * PART as usize);
+    let pool = pool(&server, 64);
+    let [right, wrong] = ["right", "wrong"].map(|name| pool.open(&format!("s3://b/{name}")).unwrap());
+    let whole = |object: &Object| pool.disclose(&[(object, 0, LENGTH)]).unwrap();
+    // The third part has the wrong bit, and the last one has not come.
+    for object in [&right, &wrong] {
+        whole(object);
+        assert!(read(object, 0, 2 * P).unwrap() == bytes("a", 0, 0..2 * P));
+    }
+    goes_on.store(true, Ordering::Relaxed);
+    assert!(read(&right, 2 * P, LENGTH - 2 * P).unwrap() == bytes("a", 0, 2 * P..LENGTH));
+    damaged(&wrong, 2 * P, LENGTH - 2 * P);
+    // Nothing is left of it, neither what was read before, and it is not asked for again.
+    let asked = server.asked().len();
+    damaged(&wrong, 0, P);
+    damaged(&wrong, 5 * P, 1);
+    assert_eq!(server.asked().len(), asked);
+    assert_eq!(pool.statistics().unwrap().memory_bytes, LENGTH);
+    // Opened again, it is.
+    drop(wrong);
+    let again = pool.open("s3://b/wrong").unwrap();
+    assert!(read(&again, 4 * P, P).unwrap() == bytes("a", 0, 4 * P..5 * P));
+}
+
+#[test]
+fn an_object_of_several_requests_is_held_to_its_checksum_by_the_last_of_them() {
+    let (server, goes_on) = stopping_at(0);
+    goes_on.store(true, Ordering::Relaxed);
+    // Two parts a request.
+    let pool = pool(&server, 16);
+    for order in [[0, 1, 2, 3, 4, 5, 6], [6, 0, 3, 2, 5, 1, 4]] {
+        let [right, wrong] = ["right", "wrong"].map(|name| pool.open(&format!("s3://b/{name}")).unwrap());
+        let last = *order.last().unwrap();
+        for (at, part) in order.into_iter().map(|part| (part * P, part)) {
+            let length = P.min(LENGTH - at);
+            assert!(read(&right, at, length).unwrap() == bytes("a", 0, at..at + length));
+            if part != last {
+                read(&wrong, at, length).unwrap();
+            }
+        }
+        let why = damaged(&wrong, last * P, 1);
+        assert!(why.starts_with(&format!("bytes 0 to {} came with the CRC-32C ", LENGTH - 1)), "{why}");
+        damaged(&wrong, order[0] * P, 1);
+    }
+    // All at once, too.
+    let wrong = pool.open("s3://b/wrong").unwrap();
+    damaged(&wrong, 0, LENGTH);
+}

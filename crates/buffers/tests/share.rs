@@ -220,11 +220,11 @@ fn who_is_of_another_version_is_told_so_and_who_does_not_know_the_secret_nothing
     let address = pool.share().unwrap();
     let (mut stream, secret) = connect(&address);
     let answer = said(&mut stream, 1, &secret);
-    assert!(answer.contains("the pool's process speaks version 5 of this, and not 1"), "{answer:?}");
+    assert!(answer.contains("the pool's process speaks version 6 of this, and not 1"), "{answer:?}");
     let (mut stream, _) = connect(&address);
-    assert_eq!(said(&mut stream, 5, &[0; 16]), "");
+    assert_eq!(said(&mut stream, 6, &[0; 16]), "");
     let (mut stream, secret) = connect(&address);
-    assert_eq!(said(&mut stream, 5, &secret), "\u{1}\0\0\0\u{1}");
+    assert_eq!(said(&mut stream, 6, &secret), "\u{1}\0\0\0\u{1}");
     // And who sends something else harms nobody.
     stream.write_all(&[255; 100]).unwrap();
     let (mut stream, _) = connect(&address);

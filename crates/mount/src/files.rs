@@ -81,7 +81,13 @@ impl Files {
             files.pool.set_policy(rule.0, rule.1)?;
         }
         if files.list(&root)?.is_empty() {
-            return Err(Error::NotFound { url: root });
+            let is_object = files.pool.open(&root).is_ok();
+            let why = "it is an object; a bucket, or what lies under a path in it, is mounted".to_owned();
+            return Err(if is_object {
+                Error::Failed { url: root, why }
+            } else {
+                Error::NotFound { url: root }
+            });
         }
         Ok(files)
     }
@@ -372,7 +378,7 @@ impl Files {
         }
         let mut bytes = vec![0; length as usize];
         object.read_at(&mut bytes, offset).map_err(|error| {
-            if matches!(error, Error::Changed { .. }) {
+            if matches!(error, Error::Changed { .. } | Error::Damaged { .. }) {
                 self.forget_state(number);
             }
             self.errno(&error)

@@ -101,6 +101,11 @@ impl Mounted {
             config.acl = fuser::SessionACL::All;
         }
         let runs = runs_of(&options)?.map(Arc::new);
+        let mut entries = std::fs::read_dir(directory).map_err(|error| wrong(error.to_string()))?;
+        if entries.next().is_some() {
+            let why = "not empty, and what is in it would be hidden; name an empty directory";
+            return Err(wrong(why.to_owned()));
+        }
         let files = Arc::new(Files::new(pool.clone(), options, runs.clone())?);
         let kernel = files.kernel();
         let session = Session::new(Served(files.clone()), directory, &config).and_then(Session::spawn);

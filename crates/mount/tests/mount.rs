@@ -374,4 +374,12 @@ fn mistakes_are_one_line() {
     assert_eq!(said("ftp://a/b", empty.path()).split(';').next(), Some("ftp://a/b: unknown scheme"));
     assert!(said(&url, Path::new("/no/such")).starts_with("/no/such: No such file"));
     assert_eq!(said(&url, Path::new("/proc/version")), "/proc/version: not a directory");
+    let full = tempfile::tempdir().unwrap();
+    fs::write(full.path().join("x"), "x").unwrap();
+    let at = full.path().display();
+    let hidden = "not empty, and what is in it would be hidden; name an empty directory";
+    assert_eq!(said(&url, full.path()), format!("{at}: {hidden}"));
+    let object = format!("file://{at}/x");
+    assert!(said(&object, empty.path()).contains("it is an object"), "{}", said(&object, empty.path()));
+    assert!(said("s3://", empty.path()).contains("it names no bucket"));
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fsspec.spec import AbstractBufferedFile  # type: ignore[import-untyped]
 
-from foretell.pool import ChangedError, Object
+from foretell.pool import ChangedError, DamagedError, Object
 
 if TYPE_CHECKING:
     from foretell.fs import ForetellFileSystem
@@ -43,7 +43,7 @@ class ForetellFile(AbstractBufferedFile):  # type: ignore[misc]
             one = self._current()
             data: bytes = self.fs._read_of(self.path, one, start, max(0, min(end, self.size) - start))
             return data
-        except ChangedError:
+        except (ChangedError, DamagedError):
             self.fs._forget(self.path)
             raise
 

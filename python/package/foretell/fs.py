@@ -35,7 +35,7 @@ from foretell._file import ForetellFile
 from foretell._listing import Listing
 from foretell._types import Policy
 from foretell._waiting import Waiting, together
-from foretell.pool import ChangedError, Object, Pool, Stamp, Statistics
+from foretell.pool import ChangedError, DamagedError, Object, Pool, Stamp, Statistics
 
 if TYPE_CHECKING:
     from foretell._peers import Peers
@@ -47,6 +47,13 @@ _SCHEMES = {"local": "file", "gcs": "gs"}
 
 # Reads of one call that wait at the same time.
 _TOGETHER = 32
+
+# What is read first of a file that is opened: its beginning, or its end, where that says what lies where.
+_FIRST_BYTES = 64 << 10
+_READ_FROM_THE_END = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".orc", ".zip", ".npz")
+
+# Offset and length of what is read first of an object, as foretell.pool.Pool.open_all has them.
+_First = tuple[int, int | None]
 
 # Options of s3fs, gcsfs and adlfs, and what object_store calls them.
 _NAMES = {
@@ -154,6 +161,11 @@ def _unpickled(
     return cls(*args, **options)
 
 
+def _first_of(start: int, end: int | None) -> _First:
+    """What a slice of an object of which nothing is known begins with."""
+    return (start, None) if start < 0 or end is None or end < 0 else (start, max(0, end - start))
+
+
 def _span(length: int, start: int, end: int | None) -> tuple[int, int]:
     """Offset and length of a slice, as Python's are: negative ones count from the end, and nothing is behind it."""
     first, last, _ = slice(start, end).indices(length)
@@ -165,7 +177,7 @@ class ForetellFileSystem(Listing, Waiting, ChainedFileSystem):  # type: ignore[m
 
     target_protocol: the protocol below: "s3", "gs", "az", "http", "https", "file". Without one, paths are URLs.
     target_options: options of the file system below.
-    budget_bytes, part_bytes, timeout, requests, policy, disk_dir, disk_bytes: those of the pool; see foretell.pool.Pool.
+    budget_bytes, part_bytes, timeout, requests, policy, disk_dir, disk_bytes, strict: those of the pool; see foretell.pool.Pool.
     options: options of the store, as object_store names them.
     service: read from the pool that a service has for this user ("foretell buffers"), where there is one: True, or the path of
         its socket. Budget and parts are the service's then; credentials go there from here.
@@ -192,6 +204,7 @@ class ForetellFileSystem(Listing, Waiting, ChainedFileSystem):  # type: ignore[m
         disk_bytes: int | None = None,
         options: Mapping[str, str] | None = None,
         recorded_references: int | None = None,
+        strict: bool = False,
         service: bool | str | os.PathLike[str] = False,
         objects: int = 1 << 17,
         **storage_options: Any,
@@ -213,6 +226,7 @@ class ForetellFileSystem(Listing, Waiting, ChainedFileSystem):  # type: ignore[m
                 **{name: _text(value) for name, value in (options or {}).items()},
             },
             "recorded_references": recorded_references,
+            "strict": strict,
         }
         if unknown := storage_options.keys() - _FSSPEC:
             raise TypeError(f"{', '.join(sorted(unknown))}: no option of ForetellFileSystem")
@@ -301,8 +315,8 @@ class ForetellFileSystem(Listing, Waiting, ChainedFileSystem):  # type: ignore[m
         while len(kept) > self._most_objects:
             kept.popitem(last=False)
 
-    def _objects(self, paths: Iterable[str]) -> list[Object]:
-        """The open objects of some paths; those that are new are opened together."""
+    def _objects(self, paths: Iterable[str], first: _First | None = None) -> list[Object]:
+        """The open objects of some paths; those that are new are opened together, with what is read first of each."""
         state = self._state
         urls = [self._url(self._strip_protocol(path)) for path in paths]
         found: dict[str, Object] = {}
@@ -316,7 +330,7 @@ class ForetellFileSystem(Listing, Waiting, ChainedFileSystem):  # type: ignore[m
                     found[url] = state.pool.open(url, stamp)
                 else:
                     new.append(url)
-        found |= zip(new, state.pool.open_all(new, known=state.known))
+        found |= zip(new, state.pool.open_all(new, known=state.known, first=first))
         with state.lock:
             for url, one in found.items():
                 self._remember(state.objects, url, one)
@@ -327,10 +341,10 @@ class ForetellFileSystem(Listing, Waiting, ChainedFileSystem):  # type: ignore[m
         return self._objects([path])[0]
 
     def _read(self, path: str, start: int, end: int | None) -> bytes:
-        one = self._objects([path])[0]
+        one = self._objects([path], _first_of(start, end))[0]
         try:
             return self._read_of(path, one, *_span(one.length, start, end))
-        except ChangedError:
+        except (ChangedError, DamagedError):
             # Whoever opens it again gets the new one.
             self._forget(path)
             raise
@@ -529,7 +543,14 @@ class ForetellFileSystem(Listing, Waiting, ChainedFileSystem):  # type: ignore[m
     def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> ForetellFile:
         if mode != "rb":
             self._read_only(path)
-        return ForetellFile(self, path, self._objects([path])[0], **kwargs)
+        first = (-_FIRST_BYTES, None) if path.endswith(_READ_FROM_THE_END) else (0, _FIRST_BYTES)
+        return ForetellFile(self, path, self._objects([path], first)[0], **kwargs)
+
+    def get_file(self, rpath: str, lpath: Any, *args: Any, **kwargs: Any) -> None:
+        """Copies a file to this machine; of a folder it makes one."""
+        with suppress(FileNotFoundError):
+            self._objects([rpath], (0, None))
+        super().get_file(rpath, lpath, *args, **kwargs)
 
     def created(self, path: str) -> Any:
         """Stores do not say."""

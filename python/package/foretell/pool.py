@@ -19,9 +19,9 @@ import ctypes
 from collections.abc import Iterator
 from typing import Any
 
-from foretell._native import ChangedError, Object, Pool, Stamp, Statistics
+from foretell._native import ChangedError, DamagedError, Object, Pool, Stamp, Statistics
 
-__all__ = ["ChangedError", "Object", "Pool", "Stamp", "Statistics", "read_into", "view", "views"]
+__all__ = ["ChangedError", "DamagedError", "Object", "Pool", "Stamp", "Statistics", "read_into", "view", "views"]
 
 
 def view(one: Object, offset: int = 0) -> memoryview:

@@ -89,6 +89,18 @@ impl State {
             |index: &u32| matches!(open.parts.get(index), Some(Part::Pending { stage: Stage::Demanded, .. }));
         let before = (0..block.index).rev().take(most - 1).take_while(waited).count();
         let first = block.index - before as u32;
+        let start = u64::from(first) * part_bytes;
+        if open.begun.as_ref().is_some_and(|begun| begun.is_old()) {
+            open.begun = None;
+        }
+        // As much of it as comes by an answer that has begun.
+        let left = open.fixed.stamp.length.saturating_sub(start);
+        let coming = match open.begun.as_ref().map_or(0, |begun| begun.has_from(start)) {
+            all if all >= left => most,
+            some => (some / part_bytes) as usize,
+        };
+        let begun = if coming > 0 { open.begun.take() } else { None };
+        let most = if coming > 0 { most.min(coming) } else { most };
         let mut pending_parts = VecDeque::new();
         for index in (first..).take(most) {
             let Some(Part::Pending { pending, stage, .. }) = open.parts.get_mut(&index) else { break };
@@ -101,10 +113,31 @@ impl State {
         let fixed = open.fixed.clone();
         let parts = pending_parts.len();
         let whole = parts as u64 * part_bytes >= fixed.stamp.length;
+        let asked = start..(start + parts as u64 * part_bytes).min(fixed.stamp.length);
+        // Of all of it by one answer its store sends the checksum.
+        let pieces = open.running.as_ref().filter(|_| !whole).map(|running| running.begin(asked));
+        // It is behind what comes by that answer, and asked for next.
+        if block.index >= first + parts as u32 {
+            match self.stage(block) {
+                Some(Stage::Ahead) => self.ahead.push_front(block),
+                _ => self.demanded.push_front(block),
+            }
+        }
         let ticket = self.flow.begin(now.0, parts, whole);
         self.counts.requests += 1;
         let number = self.counts.requests;
-        Some(Run { number, fixed, file: block.file, first, parts, pending: pending_parts, ticket })
+        Some(Run {
+            number,
+            fixed,
+            file: block.file,
+            first,
+            parts,
+            pending: pending_parts,
+            ticket,
+            pieces,
+            is_begun: begun.is_some(),
+            begun,
+        })
     }
 
     /// Forgets entries that say nothing any more, once there are too many.

@@ -32,6 +32,8 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Vec<u8>,
+    /// So much of the body is sent, and the rest once this says so.
+    pub(crate) waits: Option<(usize, Arc<AtomicBool>)>,
 }
 
 impl Reply {
@@ -39,11 +41,11 @@ impl Reply {
     pub(crate) fn of(asked: &Asked, content: &[u8], headers: &[(&'static str, &str)]) -> Reply {
         let mut headers: Vec<_> = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         let Some(range) = asked.range() else {
-            return Reply { status: 200, headers, body: content.to_vec() };
+            return Reply { status: 200, headers, body: content.to_vec(), waits: None };
         };
         let range = range.start..range.end.min(content.len());
         headers.push(("Content-Range", format!("bytes {}-{}/{}", range.start, range.end - 1, content.len())));
-        Reply { status: 206, headers, body: content[range].to_vec() }
+        Reply { status: 206, headers, body: content[range].to_vec(), waits: None }
     }
 }
 
@@ -114,9 +116,19 @@ fn serve(stream: &TcpStream, answers: &Answers, noted: &Mutex<Vec<Asked>>) -> Op
             said.push_str(&format!("{name}: {value}\r\n"));
         }
         let mut said = format!("{said}\r\n").into_bytes();
-        if asked.method != "HEAD" {
-            said.extend(reply.body);
+        let mut body = if asked.method == "HEAD" { Vec::new() } else { reply.body };
+        if let Some((at, goes_on)) = reply.waits
+            && at < body.len()
+        {
+            let rest = body.split_off(at);
+            said.extend(body);
+            (&*stream).write_all(&said).ok()?;
+            while !goes_on.load(Ordering::Relaxed) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            (said, body) = (Vec::new(), rest);
         }
+        said.extend(body);
         (&*stream).write_all(&said).ok()?;
     }
 }
