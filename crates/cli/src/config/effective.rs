@@ -9,7 +9,7 @@ use foretell_policy::{Allocation, Order, Prefetch, Revocation};
 
 use super::chosen::{choose, volume_of};
 use super::file::{File, ProcessTable, RevocationTable, RuleEntry};
-use super::names::{ALLOCATIONS, ORDERS, PREFETCHES, name_of, value_of};
+use super::names::{ALLOCATIONS, ORDERS, name_of, prefetches, value_of};
 use super::number::Number;
 use crate::nearest::suggestion;
 use crate::rule::{self, Rule};
@@ -112,7 +112,7 @@ pub fn resolve(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<E
     let any_hints = controlled.iter().any(|c| c.hints.is_some());
     let chosen = flags.prefetch.as_deref().or(file.prefetch.as_deref());
     let prefetch = match chosen {
-        Some(name) => named("prefetch", PREFETCHES, name)?,
+        Some(name) => named("prefetch", &prefetches(), name)?,
         None if any_hints => Prefetch::FOR_LISTS,
         None => Prefetch::None,
     };
@@ -288,7 +288,7 @@ fn beginning_at(path: &Path, base: &Path) -> PathBuf {
     if path == Path::new("-") { path.to_owned() } else { base.join(path) }
 }
 
-fn named<T: Copy>(what: &str, table: &'static [(&'static str, T)], name: &str) -> Result<T> {
+fn named<T: Copy>(what: &str, table: &[(&'static str, T)], name: &str) -> Result<T> {
     value_of(table, name)
         .ok_or_else(|| anyhow!("unknown {what} '{name}'{}", suggestion(name, table.iter().map(|(n, _)| *n))))
 }
@@ -382,7 +382,7 @@ impl Effective {
         File {
             budget: Some(self.budget.to_string()),
             block: Some(Size::Bytes(self.block_bytes.into()).to_string()),
-            prefetch: Some(name_of(PREFETCHES, &self.prefetch).to_owned()),
+            prefetch: Some(self.prefetch.to_string()),
             batch: Some(Number::Is(self.batch)),
             horizon: self.horizon.map(Number::Is),
             device: None,

@@ -2,17 +2,10 @@
 
 use foretell_policy::{Allocation, Order, Prefetch};
 
-/// Prefetching algorithms. Those that imitate a kernel's own readahead, or need a schedule made offline,
-/// are for the simulator only.
-pub const PREFETCHES: &[(&str, Prefetch)] = &[
-    ("none", Prefetch::None),
-    ("one-block", Prefetch::OneBlock),
-    ("controlled-aggressive", Prefetch::ControlledAggressive),
-    ("fixed-horizon", Prefetch::FixedHorizon),
-    ("aggressive", Prefetch::Aggressive),
-    ("forestall", Prefetch::Forestall),
-    ("informed", Prefetch::Informed),
-];
+/// The planners that a run can have.
+pub fn prefetches() -> Vec<(&'static str, Prefetch)> {
+    Prefetch::live().map(|planner| (planner.name(), planner)).collect()
+}
 
 /// Orders of the fetches of one batch.
 pub const ORDERS: &[(&str, Order)] = &[("ascending", Order::Ascending), ("fcfs", Order::Fcfs)];

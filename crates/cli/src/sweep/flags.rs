@@ -15,9 +15,10 @@ const MAX_DISKS: u16 = 64;
 pub(crate) fn policies(names: &str, counted: bool) -> Result<Vec<PolicyName>> {
     let possible = |policy: &PolicyName| !counted || policy.fetches_on_demand();
     if names == "all" {
-        return Ok(PolicyName::all().iter().copied().filter(possible).collect());
+        return Ok(PolicyName::all().filter(possible).collect());
     }
-    let known = PolicyName::all().iter().map(|p| p.name()).chain(["all"]);
+    let known: Vec<String> = PolicyName::all().map(|policy| policy.to_string()).collect();
+    let known = known.iter().map(String::as_str).chain(["all"]);
     let mut policies = Vec::new();
     for name in names.split(',').map(str::trim) {
         let policy: PolicyName = name
