@@ -36,6 +36,7 @@ mod fetching;
 mod file_at;
 mod file_key;
 mod files;
+mod filesystems;
 mod folios;
 mod going_first;
 mod guard;
