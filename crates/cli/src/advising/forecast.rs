@@ -313,9 +313,8 @@ mod tests {
         for _ in 0..passes {
             for first_page in (0..pages).step_by(8) {
                 at_ns += MS;
-                let (role, file, way) = (RoleId(0), FileNumber(0), Way::Read);
-                let access = Access { role, file, first_page, pages: 8, at_ns, waited_ns: wait_ns, way };
-                recording.accesses.push(access);
+                let read = Access::read(RoleId(0), FileNumber(0), first_page, 8);
+                recording.accesses.push(Access { at_ns, waited_ns: wait_ns, ..read });
                 at_ns += wait_ns;
             }
         }
