@@ -50,7 +50,7 @@ mod replacement;
 mod shadow;
 
 pub use action::{Access, Action, Reason};
-pub use config::{Allocation, Beside, Config, Limits, Order, Residency, Revocation};
+pub use config::{Allocation, Beside, Config, DEFAULT_BLOCK_BYTES, Limits, Order, Residency, Revocation};
 pub use counterfactual::Counterfactual;
 pub use counters::{Counter, Counters, ManagerCounters};
 pub use engine::{Engine, Tap};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use foretell_device::Discipline;
+use foretell_nearest::suggestion;
 use foretell_output::Output;
 use foretell_policy::{Beside, PoolPolicy, Prefetch, Tap};
 use foretell_sim::{
@@ -18,7 +19,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::config::Flags;
 use crate::input_log::InputLog;
-use crate::nearest::suggestion;
 use crate::size::Size;
 use crate::sweep::cache::CacheSize;
 use crate::sweep::deployed::Deployed;

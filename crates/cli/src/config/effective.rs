@@ -4,22 +4,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use foretell_analytic::advise::ForHints;
+use foretell_nearest::suggestion;
 use foretell_pagecache::{Options, default_batch};
-use foretell_policy::{Allocation, Order, Prefetch, Revocation};
+use foretell_policy::{Allocation, DEFAULT_BLOCK_BYTES, Order, Prefetch, Revocation};
 
 use super::chosen::{choose, volume_of};
 use super::file::{File, ProcessTable, RevocationTable, RuleEntry};
 use super::names::{ALLOCATIONS, ORDERS, name_of, prefetches, value_of};
 use super::number::Number;
-use crate::nearest::suggestion;
 use crate::rule::{self, Rule};
 use crate::size::Size;
 
 /// The budget when none is given: half of the memory leaves room for the programs and for the rest of
 /// the page cache.
 const DEFAULT_BUDGET: Size = Size::Percent(50.0);
-/// The block of the papers.
-const DEFAULT_BLOCK_BYTES: u32 = 8 << 10;
 /// The largest batch: the plane's queue of prefetches holds no more.
 const MAX_BATCH: u32 = 4096;
 /// Threads that prefetch at most, unless said otherwise: started as they are needed.

@@ -4,9 +4,8 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, bail, ensure};
 use foretell_device::{DeviceParameters, catalogue};
+use foretell_nearest::suggestion;
 use foretell_sim::{Batch, NO_DEVICE, PolicyName, Reverse, SimError};
-
-use crate::nearest::suggestion;
 
 /// The largest array.
 const MAX_DISKS: u16 = 64;

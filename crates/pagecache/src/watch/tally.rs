@@ -7,16 +7,15 @@
 use foldhash::HashMap;
 use std::path::PathBuf;
 
-use foretell_policy::Counters;
+use foretell_policy::{Counters, DEFAULT_BLOCK_BYTES};
+use foretell_recording::PAGE_BYTES;
 
 use crate::ledger::add_process;
 use crate::observe::Observer;
 use crate::report::{FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES};
 
-/// Pages of a block of 8 KiB, the plane's unit.
-const BLOCK_PAGES: u64 = 2;
-/// Bytes of it.
-pub(crate) const BLOCK_BYTES: u32 = 8192;
+/// Pages of a block, the plane's unit.
+const BLOCK_PAGES: u64 = DEFAULT_BLOCK_BYTES as u64 / PAGE_BYTES;
 
 /// References and pages fetched.
 #[derive(Debug, Clone, Copy, Default)]
