@@ -30,7 +30,7 @@ macro_rules! planners {
                 match self { $(Prefetch::$variant => $live,)* }
             }
 
-            /// Does it fetch by disclosed lists, and nothing without one?
+            /// Does it fetch by disclosed lists? Without one they fetch nothing, but for the one that doubts them.
             #[must_use]
             pub fn needs_lists(self) -> bool {
                 match self { $(Prefetch::$variant => $lists,)* }

@@ -27,3 +27,28 @@ pub fn value_of<T: Copy>(table: &[(&'static str, T)], name: &str) -> Option<T> {
 pub fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
     table.iter().find(|(_, known)| known == value).map_or("", |(name, _)| *name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tables of names in `docs/` are written by hand.
+    #[test]
+    fn the_documentation_has_all_planners() {
+        let configuration = include_str!("../../../../docs/configuration.md");
+        let row = configuration.lines().find(|line| line.starts_with("| `prefetch` |")).unwrap();
+        let simulator = include_str!("../../../../docs/simulator.md");
+        for planner in Prefetch::ALL {
+            assert_eq!(
+                row.contains(&format!("`{planner}`,")) || row.contains(&format!("`{planner}` |")),
+                planner.is_live(),
+                "{planner}"
+            );
+            let is_simulated = simulator.lines().any(|line| line.starts_with(&format!("| `{planner}` |")));
+            assert_eq!(is_simulated, *planner != Prefetch::None, "{planner}");
+        }
+        for policy in PoolPolicy::all() {
+            assert!(simulator.contains(&format!("`demand-{policy}`")), "{policy}");
+        }
+    }
+}
