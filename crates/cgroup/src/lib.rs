@@ -1,8 +1,11 @@
-//! Cgroups of version 1 or 2 for measurements: one with a memory limit that holds a program and whatever steers its
-//! cache, and one whose reads of a disk are throttled.
+//! Cgroups of version 1 or 2: which of them limit a process ([`groups`]), and, for measurements, one with a memory limit that
+//! holds a program and whatever steers its cache ([`MemoryGroup`]), and one whose reads of a disk are throttled
+//! ([`ThrottledGroup`]).
 //!
 //! A group is made in two steps, so that somebody can remember it before it is there: [`Place::find`] says where it would
 //! be, [`MemoryGroup::new`] and [`ThrottledGroup::new`] make it. Dropped, it is removed, with all that still runs in it.
+
+mod membership;
 
 use std::fs;
 use std::io;
@@ -10,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use membership::Hierarchy;
+pub use membership::{Group, Version, Whose, directory_of, groups};
 
 /// How often a group whose processes are just ending is tried, 10 ms apart.
 const TRIES: usize = 300;
@@ -52,12 +58,6 @@ impl Controller {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Version {
-    One,
-    Two,
-}
-
 /// Where a group can be made.
 #[derive(Debug, Clone)]
 pub struct Place {
@@ -73,9 +73,9 @@ impl Place {
     /// # Errors
     /// There is no such controller.
     pub fn find(controller: Controller, name: &str) -> Result<Place, CgroupError> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(CgroupError::Mounts)?;
+        let hierarchies = Hierarchy::all().map_err(CgroupError::Mounts)?;
         let (version, root) =
-            hierarchy(&mounts, controller).ok_or(CgroupError::NoHierarchy(controller.names().1))?;
+            hierarchy(hierarchies, controller).ok_or(CgroupError::NoHierarchy(controller.names().1))?;
         let path = root.join(name);
         Ok(Place { version, root, path, controller })
     }
@@ -114,8 +114,11 @@ impl MemoryGroup {
             (Version::One, Some(bytes)) => group.set("memory.limit_in_bytes", bytes)?,
             (Version::Two, Some(bytes)) => {
                 group.set("memory.max", bytes)?;
-                // A kernel without swap accounting has no such file.
-                let _ = group.set("memory.swap.max", 0);
+                match group.set("memory.swap.max", 0) {
+                    // A kernel without swap accounting has no such file.
+                    Err(CgroupError::Write { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+                    set => set?,
+                }
             }
         }
         Ok(group)
@@ -240,31 +243,16 @@ fn cannot_write(path: &Path) -> impl FnOnce(io::Error) -> CgroupError {
     |source| CgroupError::Write { path, source }
 }
 
-/// Where groups of a controller are made, by what `/proc/self/mountinfo` says. Version 1 goes first: a controller that it
-/// has is not in version 2.
-fn hierarchy(mounts: &str, controller: Controller) -> Option<(Version, PathBuf)> {
+/// Where groups of a controller are made. Version 1 goes first: a controller that it has is not in version 2.
+fn hierarchy(hierarchies: &[Hierarchy], controller: Controller) -> Option<(Version, PathBuf)> {
     let (first, second) = controller.names();
-    let mut found = None;
-    for line in mounts.lines() {
-        let Some((before, after)) = line.split_once(" - ") else { continue };
-        let Some(mount_point) = before.split(' ').nth(4) else { continue };
-        let mut after = after.split(' ');
-        let (kind, options) = (after.next(), after.nth(1).unwrap_or_default());
-        let path = PathBuf::from(mount_point);
-        match kind {
-            Some("cgroup") if options.split(',').any(|option| option == first) => {
-                return Some((Version::One, path));
-            }
-            Some("cgroup2") => {
-                let controllers = fs::read_to_string(path.join("cgroup.controllers")).unwrap_or_default();
-                if controllers.split_ascii_whitespace().any(|controller| controller == second) {
-                    found = Some((Version::Two, path));
-                }
-            }
-            _ => {}
-        }
-    }
-    found
+    let of = |version: Version| hierarchies.iter().filter(move |one| one.version == version);
+    let has = |one: &&Hierarchy| {
+        let controllers = fs::read_to_string(one.mount.join("cgroup.controllers")).unwrap_or_default();
+        controllers.split_ascii_whitespace().any(|controller| controller == second)
+    };
+    let found = of(Version::One).find(|one| one.has_option(first)).or_else(|| of(Version::Two).find(has))?;
+    Some((found.version, found.mount.clone()))
 }
 
 /// Lets children of the root have limits of this controller, as systemd does. It is left so: others may come to rely on
@@ -287,6 +275,7 @@ mod tests {
         let mounts = "30 23 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
                       31 30 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
                       32 30 0:28 / /sys/fs/cgroup/blkio rw shared:9 - cgroup cgroup rw,blkio\n";
+        let hierarchy = |mounts: &str, controller| super::hierarchy(&Hierarchy::parse(mounts), controller);
         let memory = hierarchy(mounts, Controller::Memory);
         assert_eq!(memory, Some((Version::One, "/sys/fs/cgroup/memory".into())));
         assert_eq!(hierarchy(mounts, Controller::Io), Some((Version::One, "/sys/fs/cgroup/blkio".into())));

@@ -29,8 +29,6 @@ use crate::terminal::warn;
 const LOOK_NS: i64 = 200_000_000;
 /// Processes of a control group that are looked at; the rest of a larger one is left alone.
 const PROCESSES: usize = 1 << 15;
-/// Where a control group's path, as systemd and `/proc/PID/cgroup` tell it, begins: with version 2, or 1 and both.
-const GROUPS: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd"];
 
 /// What is to be watched or steered.
 pub(crate) enum Wanted<'a> {
@@ -193,12 +191,9 @@ impl Attached {
     /// # Errors
     /// There is none, or it has no process that may be looked at.
     pub(crate) fn group(path: &Path, is_quiet: bool) -> Result<Attached> {
-        let inside = path.strip_prefix("/").unwrap_or(path);
-        let below = GROUPS.iter().map(|groups| Path::new(groups).join(inside));
-        let found =
-            std::iter::once(path.to_owned()).chain(below).find(|path| path.join("cgroup.procs").exists());
         let shown = path.display();
-        let path = found.with_context(|| format!("--cgroup {shown}: there is no such control group"))?;
+        let path = foretell_cgroup::directory_of(path)
+            .with_context(|| format!("--cgroup {shown}: there is no such control group"))?;
         let told = members(&path, &BTreeSet::new());
         let open = |pid: &u32| {
             let pidfd = pidfd_open(Pid::from_raw(i32::try_from(*pid).ok()?)?, PidfdFlags::empty()).ok()?;

@@ -34,7 +34,6 @@ mod input_log;
 mod kept;
 pub mod learning;
 mod matched;
-pub mod nearest;
 mod partner;
 pub mod plot;
 pub mod program;

@@ -15,7 +15,7 @@ use std::fmt::Write;
 use foretell_learn::is_worth_steering;
 
 use crate::size::{Size, human_bytes};
-use crate::stats::{Counts, Stats};
+use crate::stats::{Counters, Stats};
 use crate::watch::figures::printable;
 
 /// Processes and files named one by one, those with the most fetches.
@@ -116,7 +116,7 @@ fn what_would_help(stats: &Stats) -> &'static str {
 }
 
 /// The few with the most fetches, when there is more than one and anything was fetched.
-fn top(out: &mut String, what: &str, mut all: Vec<(String, Counts)>) {
+fn top(out: &mut String, what: &str, mut all: Vec<(String, Counters)>) {
     all.retain(|(_, counts)| counts.references + counts.fetches() > 0);
     if all.len() < 2 || all.iter().all(|(_, counts)| counts.fetches() == 0) {
         return;
@@ -136,7 +136,7 @@ fn top(out: &mut String, what: &str, mut all: Vec<(String, Counts)>) {
     }
 }
 
-fn prefetches(counts: &Counts) -> String {
+fn prefetches(counts: &Counters) -> String {
     let parts = [
         (counts.prefetches_useful, "in time"),
         (counts.prefetches_late, "late"),
@@ -179,7 +179,8 @@ mod tests {
     use foretell_pagecache::FileReport;
 
     fn stats() -> Stats {
-        let counts = Counts { references: 51_200, hits: 10_240, demand_fetches: 40_960, ..Counts::default() };
+        let counts =
+            Counters { references: 51_200, hits: 10_240, demand_fetches: 40_960, ..Counters::default() };
         Stats {
             controlled: true,
             elapsed_s: 12.34,
@@ -235,7 +236,7 @@ foretell: 12.3 s, of which 4.50 s waiting for reads; foretell itself used 0.20 s
     fn files_are_ranked_by_fetches() {
         let file = |name: &str, demand_fetches| FileReport {
             path: name.into(),
-            counts: Counts { references: 10, hits: 5, demand_fetches, ..Counts::default() },
+            counts: Counters { references: 10, hits: 5, demand_fetches, ..Counters::default() },
         };
         let files = (0..7).map(|i| file(&format!("/f{i}"), i)).collect();
         let text = render(&Stats { files, ..stats() });

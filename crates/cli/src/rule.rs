@@ -9,10 +9,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
+use foretell_nearest::suggestion;
 use foretell_policy::PoolPolicy;
 use globset::GlobBuilder;
-
-use crate::nearest::suggestion;
 
 /// The most rules of one process. Each file that is opened is tried against all of them.
 pub const MAX_RULES: usize = 1024;

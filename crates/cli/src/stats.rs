@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use foretell_output::Output;
-pub use foretell_pagecache::Counts;
+pub use foretell_pagecache::Counters;
 use foretell_pagecache::{FileReport, LeftOut, ProcessReport, Report};
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub struct Stats {
     pub block_bytes: u32,
     /// The counts in all.
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: Counters,
     /// Observations that were lost.
     pub lost_events: u64,
     /// Bytes that devices read for the processes and for our prefetches.
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn process(manager: &str, references: u64) -> ProcessReport {
-        let counts = Counts { references, hits: 1, ..Counts::default() };
+        let counts = Counters { references, hits: 1, ..Counters::default() };
         ProcessReport {
             pid: Some(1),
             name: "x".into(),

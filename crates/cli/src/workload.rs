@@ -3,9 +3,9 @@
 //! The pattern, then `key=value` in any order. Sizes take units as in [`crate::size`].
 
 use foretell_analytic::workload::{Layout, Pattern, Prefetching, Workload};
+use foretell_nearest::suggestion;
 use thiserror::Error;
 
-use crate::nearest::suggestion;
 use crate::size::{Size, SizeError};
 
 /// The patterns.

@@ -6,9 +6,7 @@ mod harness;
 
 use std::path::{Path, PathBuf};
 
-use foretell_recording::{
-    Access, Event, FileNumber, FileRecord, PAGE_BYTES, Role, RoleId, Summary, Way, Writer,
-};
+use foretell_recording::{Access, Event, FileNumber, FileRecord, PAGE_BYTES, Role, RoleId, Summary, Writer};
 use harness::{Ended, Tree, can_control, foretell};
 use serde_json::Value;
 
@@ -30,8 +28,7 @@ fn record(path: &Path, files: u32, pages: u32, passes: u32, wait_ns: u64) -> Pat
     for _ in 0..passes {
         for n in 0..files {
             at_ns += MS / 2;
-            let (file, first_page, way) = (FileNumber(n), 0, Way::Read);
-            let access = Access { role, file, first_page, pages, at_ns, waited_ns: wait_ns, way };
+            let access = Access { at_ns, waited_ns: wait_ns, ..Access::read(role, FileNumber(n), 0, pages) };
             writer.write(&Event::Access(access)).unwrap();
             at_ns += wait_ns;
         }

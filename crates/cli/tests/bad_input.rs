@@ -234,6 +234,22 @@ fn a_service_that_cannot_listen_leaves_nothing_behind() {
     }
 }
 
+/// Programs would be ended for what they send by themselves.
+#[test]
+fn a_service_that_takes_too_few_messages_is_refused() {
+    let tree = Tree::new(&[]);
+    let config = tree.file("policy.toml").display().to_string();
+    for (limit, says) in [
+        ("messages-per-s = 100", "[limits]: messages-per-s is 100; it must be at least 3072"),
+        ("messages-burst = 8191", "[limits]: messages-burst is 8191; it must be at least 8192"),
+    ] {
+        std::fs::write(&config, format!("[limits]\n{limit}\n")).unwrap();
+        let ended = foretell(["daemon", "--config", &config, "--print-config"]);
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
+        assert!(ended.stderr.contains(says), "{}", ended.stderr);
+    }
+}
+
 #[test]
 fn what_is_missing_is_told_with_where_to_look_it_up() {
     for (arguments, says) in [

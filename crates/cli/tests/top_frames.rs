@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use foretell::top::{App, Key, View, as_text, draw};
 use foretell::watch::Users;
-use foretelld::{Counts, FileStatus, ManagerStatus, ProcessStatus, Snapshot, Status};
+use foretelld::{Counters, FileStatus, ManagerStatus, ProcessStatus, Snapshot, Status};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -46,8 +46,8 @@ struct Program {
     wait_s: f64,
 }
 
-fn counts(references: u64, hits: u64, [useful, late, wasted]: [u64; 3]) -> Counts {
-    Counts {
+fn counts(references: u64, hits: u64, [useful, late, wasted]: [u64; 3]) -> Counters {
+    Counters {
         references,
         hits,
         demand_fetches: references - hits,
@@ -56,7 +56,7 @@ fn counts(references: u64, hits: u64, [useful, late, wasted]: [u64; 3]) -> Count
         prefetches_late: late,
         prefetches_wasted: wasted,
         evictions: (references - hits) / 2,
-        ..Counts::default()
+        ..Counters::default()
     }
 }
 
@@ -163,7 +163,7 @@ fn snapshot(uptime_s: f64, times: u64) -> Snapshot {
         counts: counts(references * times, references * times / 4 * 3, [references * times / 5, 0, 0]),
     };
     let processes: Vec<ProcessStatus> = programs.iter().map(process).collect();
-    let mut all = Counts::default();
+    let mut all = Counters::default();
     for process in &processes {
         all += process.counts;
     }

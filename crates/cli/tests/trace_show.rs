@@ -28,8 +28,8 @@ fn record(path: &Path) {
     let mut at_ns = 0;
     let mut access = |role, file, first_page, way| {
         at_ns += 1_000_000;
-        let (role, file) = (RoleId(role), FileNumber(file));
-        let access = Access { role, file, first_page, pages: 2, at_ns, waited_ns: 500_000, way };
+        let read = Access::read(RoleId(role), FileNumber(file), first_page, 2);
+        let access = Access { at_ns, waited_ns: 500_000, way, ..read };
         writer.write(&Event::Access(access)).unwrap();
     };
     for page in (0..64).step_by(2).chain((0..64).step_by(2)) {

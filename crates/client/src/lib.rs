@@ -32,7 +32,6 @@
 //! them. After `fork` the child has its own: it starts anew at its first call, with nothing set and nothing
 //! disclosed. Until then it belongs to its parent's manager.
 
-mod allowance;
 mod call;
 mod client;
 mod directives;

@@ -11,15 +11,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use foretell_protocol::frame::Arrival;
-use foretell_protocol::limits::RING_ENTRIES;
+use foretell_protocol::limits::{self, RING_ENTRIES};
 use foretell_protocol::message::Message;
 use foretell_protocol::{
-    Entry, ErrorCode, Handle, Outbox, PROTOCOL, Producer, Reader, Reply, Request, RingError, Statistics,
-    Welcome, socket,
+    Bucket, Entry, ErrorCode, Handle, Outbox, PROTOCOL, Producer, Reader, Reply, Request, RingError,
+    Statistics, Welcome, socket,
 };
 use rustix::io::Errno;
-
-use crate::allowance::Allowance;
 
 /// Slots of the ring that hints leave free for directives.
 const SPARE: u32 = 64;
@@ -66,7 +64,10 @@ pub(crate) struct Session {
     outbox: Outbox,
     /// The greeting and the ring's memory, until they could be sent.
     greeting: Option<(Vec<u8>, OwnedFd)>,
-    allowance: Allowance,
+    /// Messages that may be sent: a service ends the session of who sends too many.
+    messages: Bucket,
+    /// The time, as last told.
+    now: Duration,
     welcome: Option<Welcome>,
     /// Files that the service knows.
     files: usize,
@@ -93,7 +94,8 @@ impl Session {
             reader: Reader::new(),
             outbox: Outbox::new(WAITING_BYTES),
             greeting: Some((hello, memory)),
-            allowance: Allowance::new(now),
+            messages: Bucket::new(limits::MESSAGES_PER_S, limits::MESSAGES_BURST),
+            now,
             welcome: None,
             files: 0,
             refused: Vec::new(),
@@ -127,7 +129,7 @@ impl Session {
 
     /// Time has passed: there is more that may be said.
     pub(crate) fn pass_time(&mut self, now: Duration) {
-        self.allowance.fill(now);
+        self.now = now;
     }
 
     /// Hears what the service has said, and finds out whether it is still there.
@@ -181,7 +183,8 @@ impl Session {
         if files.is_empty() {
             return true;
         }
-        if !self.allowance.has(files.len()) {
+        let count = u32::try_from(files.len()).unwrap_or(u32::MAX);
+        if !self.messages.holds(count, self.now) {
             return false;
         }
         let mut frames = Vec::new();
@@ -195,7 +198,7 @@ impl Session {
         let sent = self.send(&frames, &descriptors);
         if sent {
             self.files += files.len();
-            self.allowance.spend(files.len());
+            self.messages.take(count, self.now);
         }
         sent
     }
@@ -208,7 +211,7 @@ impl Session {
     /// Tells the service that a handle is free again. Returns whether it could be sent.
     pub(crate) fn forget(&mut self, handle: Handle) -> bool {
         // Nothing is forgotten but for another file, which needs a message, too.
-        if !self.allowance.has(2) {
+        if !self.messages.holds(2, self.now) {
             return false;
         }
         let mut frame = Vec::new();
@@ -216,7 +219,7 @@ impl Session {
         let sent = self.send(&frame, &[]);
         if sent {
             self.files -= 1;
-            self.allowance.spend(1);
+            self.messages.take(1, self.now);
         }
         sent
     }

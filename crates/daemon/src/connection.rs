@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use foretell_door::{Closer, ForeignFd};
 use foretell_pagecache::{HeldFile, Rest, SessionId, Taking};
 use foretell_protocol::frame::{Arrival, Frame, ReceiveError};
-use foretell_protocol::{Consumer, ErrorCode, Handle, Outbox, Reader, Reply, Request, Statistics};
+use foretell_protocol::{Bucket, Consumer, ErrorCode, Handle, Outbox, Reader, Reply, Request, Statistics};
 
-use crate::limits::{Allowance, Limits, OUTBOX_BYTES_OF_ROOT};
+use crate::limits::{Limits, OUTBOX_BYTES_OF_ROOT};
 use crate::owners::Weight;
 use crate::peer::Peer;
 use crate::run::Run;
@@ -94,7 +94,8 @@ pub(crate) struct Connection {
     reader: Reader<ForeignFd>,
     closer: Closer,
     outbox: Outbox,
-    allowance: Allowance,
+    /// Messages that it may send.
+    messages: Bucket,
     told: BTreeMap<ErrorCode, Instant>,
     /// A file that its client has named and that is being taken. What the client says besides waits.
     pub(crate) taking: Option<(Handle, Box<Taking>)>,
@@ -121,7 +122,7 @@ impl Connection {
             reader: Reader::default(),
             closer,
             outbox: Outbox::new(most),
-            allowance: Allowance::new(limits, now),
+            messages: Bucket::new(limits.messages_per_s, limits.messages_burst),
             told: BTreeMap::new(),
             taking: None,
             asked: None,
@@ -176,7 +177,7 @@ impl Connection {
 
     /// Counts messages; ends the connection when there were too many.
     pub(crate) fn spend(&mut self, cost: u32, limits: &Limits) -> Result<(), End> {
-        if self.allowance.take(cost, limits, Instant::now()) {
+        if self.messages.take(cost, self.since.elapsed()) {
             return Ok(());
         }
         let text = format!("more than {} messages a second", limits.messages_per_s);

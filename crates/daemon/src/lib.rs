@@ -46,7 +46,9 @@ mod unfinished;
 mod watcher;
 
 pub use confine::{ConfineError, Confinement, NEEDED as NEEDED_CAPABILITIES};
-pub use foretell_pagecache::{Counts, FileStatus, ManagerStatus, Piece, ProcessStatus, ROUNDS, Status, Work};
+pub use foretell_pagecache::{
+    Counters, FileStatus, ManagerStatus, Piece, ProcessStatus, ROUNDS, Status, Work,
+};
 pub use limits::Limits;
 pub use listener::ListenError;
 pub use places::{Place, Unlisted, be_known_as, own_places, place_of, places};

@@ -57,6 +57,23 @@ impl Limits {
     pub(crate) fn greeting(&self) -> Duration {
         Duration::from_millis(self.greeting_ms.into())
     }
+
+    /// What is wrong with them, in one line: less than what clients send unasked would end their sessions.
+    ///
+    /// # Errors
+    /// That line.
+    pub fn check(&self) -> Result<(), String> {
+        let least = [
+            ("messages-per-s", self.messages_per_s, foretell_protocol::limits::MESSAGES_PER_S),
+            ("messages-burst", self.messages_burst, foretell_protocol::limits::MESSAGES_BURST),
+        ];
+        match least.into_iter().find(|(_, value, least)| value < least) {
+            Some((key, value, least)) => Err(format!(
+                "{key} is {value}; it must be at least {least}, which programs send by themselves"
+            )),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Default for Limits {
@@ -119,46 +136,19 @@ pub(crate) const ENTRIES_A_ROUND: u32 = 256;
 /// Levels of one manager: [`foretell_pagecache`]'s, told in the welcome.
 pub(crate) const LEVELS: u32 = 64;
 
-/// A bucket that fills with time: messages that may be sent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Allowance {
-    left: f64,
-    at: std::time::Instant,
-}
-
-impl Allowance {
-    pub(crate) fn new(limits: &Limits, now: std::time::Instant) -> Allowance {
-        Allowance { left: f64::from(limits.messages_burst), at: now }
-    }
-
-    /// Takes as much as some messages cost; `false` when it is not there.
-    pub(crate) fn take(&mut self, cost: u32, limits: &Limits, now: std::time::Instant) -> bool {
-        let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        self.left = (self.left + passed * f64::from(limits.messages_per_s)).min(limits.messages_burst.into());
-        self.at = now;
-        let enough = self.left >= f64::from(cost);
-        if enough {
-            self.left -= f64::from(cost);
-        }
-        enough
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_allowance_fills_again() {
-        let limits = Limits { messages_per_s: 10, messages_burst: 3, ..Limits::default() };
-        let start = std::time::Instant::now();
-        let mut allowance = Allowance::new(&limits, start);
-        let taken = |allowance: &mut Allowance, now| {
-            std::iter::from_fn(|| allowance.take(1, &limits, now).then_some(())).count()
-        };
-        assert_eq!(taken(&mut allowance, start), 3);
-        assert_eq!(taken(&mut allowance, start + Duration::from_millis(250)), 2);
-        assert_eq!(taken(&mut allowance, start + Duration::from_secs(60)), 3, "no more than the burst");
-        assert!(!allowance.take(4, &limits, start + Duration::from_secs(90)));
+    fn no_client_may_be_ended_for_what_it_sends_by_itself() {
+        assert_eq!(Limits::default().check(), Ok(()));
+        let least = foretell_protocol::limits::MESSAGES_BURST;
+        assert_eq!(Limits { messages_burst: least, ..Limits::default() }.check(), Ok(()));
+        let said = Limits { messages_burst: least - 1, ..Limits::default() }.check().unwrap_err();
+        assert_eq!(
+            said,
+            "messages-burst is 8191; it must be at least 8192, which programs send by themselves"
+        );
     }
 }

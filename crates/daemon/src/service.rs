@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use foretell_door::Reception;
-use foretell_pagecache::{Broker, Counts, Meter, Options, Plane, Report, Scope};
+use foretell_pagecache::{Broker, Counters, Meter, Options, Plane, Report, Scope};
 use foretell_protocol::ErrorCode;
 use rustix::event::epoll;
 
@@ -146,7 +146,7 @@ pub struct Service {
     /// Users of whom a descriptor cannot be closed: they are not let in.
     pub(crate) put_out: BTreeSet<u32>,
     shown_at: Instant,
-    shown: Counts,
+    shown: Counters,
     /// Clients are being shown how they fare, from this connection on.
     pub(crate) showing: Option<u64>,
 }
@@ -236,7 +236,7 @@ impl Service {
             half: BTreeSet::new(),
             put_out: BTreeSet::new(),
             shown_at: Instant::now(),
-            shown: Counts::default(),
+            shown: Counters::default(),
             showing: None,
         })
     }

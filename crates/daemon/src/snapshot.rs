@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 
-use foretell_pagecache::{Counts, FileStatus, ManagerStatus, ProcessStatus, Status};
+use foretell_pagecache::{Counters, FileStatus, ManagerStatus, ProcessStatus, Status};
 use serde::{Deserialize, Serialize};
 
 /// What a client asks for.
@@ -81,7 +81,7 @@ pub struct SessionStatus {
     pub entries_dropped: u64,
     /// The counts of its processes in all, those that have ended included.
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: Counters,
 }
 
 impl SessionStatus {
@@ -107,7 +107,7 @@ impl Snapshot {
         for file in &mut self.cache.files {
             if file.user != Some(viewer) || file.sessions_that_may_look.is_empty() {
                 // Others read it as well: what they do is none of this user's business. Nor is what is cached of it.
-                (file.counts, file.cached_bytes, file.user) = (Counts::default(), 0, None);
+                (file.counts, file.cached_bytes, file.user) = (Counters::default(), 0, None);
             }
         }
         self.cache.processes.retain(|process| !process.foreign);
@@ -312,8 +312,8 @@ mod tests {
 
     use super::*;
 
-    fn counts(references: u64) -> Counts {
-        Counts { references, ..Counts::default() }
+    fn counts(references: u64) -> Counters {
+        Counters { references, ..Counters::default() }
     }
 
     fn row(session: u32, user: u32, references: u64) -> SessionStatus {
@@ -369,7 +369,7 @@ mod tests {
         let seen = scene().visible_to(7);
         assert_eq!(seen.sessions, [row(1, 7, 10)]);
         assert_eq!((seen.cache.managers.len(), seen.cache.processes.len()), (1, 1));
-        let shared = FileStatus { counts: Counts::default(), ..file("/shared", &[1], None) };
+        let shared = FileStatus { counts: Counters::default(), ..file("/shared", &[1], None) };
         assert_eq!(seen.cache.files, [file("/mine", &[1], Some(7)), shared]);
         assert_eq!((seen.cache.used_blocks, seen.cache.counts.references), (0, 10), "sums are its own");
         assert!(seen.cache.works.is_empty(), "what the loop does is others' doing");
@@ -382,7 +382,7 @@ mod tests {
     fn nobody_learns_what_the_kernel_would_not_tell() {
         let mut scene = scene();
         let read =
-            Counts { references: 10, hits: 4, prefetches: 6, prefetches_useful: 5, ..Counts::default() };
+            Counters { references: 10, hits: 4, prefetches: 6, prefetches_useful: 5, ..Counters::default() };
         // Its own process has read a file of somebody else's, and has started a set-user-ID program.
         scene.cache.files[0].sessions_that_may_look.clear();
         scene.cache.files[0].cached_bytes = 4096;
@@ -393,11 +393,11 @@ mod tests {
             ProcessStatus { session: 1, user: 7, foreign: true, wait_s: 2.0, ..ProcessStatus::default() };
         scene.cache.processes.push(ProcessStatus { device_read_bytes: 5, counts: counts(3), ..other });
         let seen = scene.clone().visible_to(7);
-        let told = Counts { references: 10, hits: 4, ..Counts::default() };
+        let told = Counters { references: 10, hits: 4, ..Counters::default() };
         assert_eq!((seen.sessions[0].counts, seen.cache.counts), (told, told));
         assert_eq!((seen.cache.processes.len(), seen.cache.processes[0].counts), (1, told));
         assert_eq!(seen.cache.managers[0].owned_blocks, 0);
-        assert_eq!((seen.cache.files[0].cached_bytes, seen.cache.files[0].counts), (0, Counts::default()));
+        assert_eq!((seen.cache.files[0].cached_bytes, seen.cache.files[0].counts), (0, Counters::default()));
         assert_eq!(scene.clone().visible_to(0), scene, "root sees it all");
     }
 

@@ -16,7 +16,7 @@ use foretelld::metrics::{
     CONNECTIONS, Detail, LABEL_BYTES, MetricsAddress, MetricsError, MetricsServer, REQUEST_BYTES, ROWS,
     exposition,
 };
-use foretelld::{Counts, FileStatus, ManagerStatus, ProcessStatus, Snapshot, Status, Work};
+use foretelld::{Counters, FileStatus, ManagerStatus, ProcessStatus, Snapshot, Status, Work};
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -117,8 +117,8 @@ fn parse(text: &str) -> Exposed {
     exposed
 }
 
-fn counts(references: u64) -> Counts {
-    Counts { references, hits: references / 2, ..Counts::default() }
+fn counts(references: u64) -> Counters {
+    Counters { references, hits: references / 2, ..Counters::default() }
 }
 
 fn process(pid: u32, name: &str, references: u64) -> ProcessStatus {
@@ -151,7 +151,7 @@ fn scene() -> Snapshot {
             budget_bytes: 64 << 20,
             block_bytes: 8192,
             used_blocks: 5000,
-            counts: Counts { prefetches: 70, prefetches_late: 5, ..counts(1000) },
+            counts: Counters { prefetches: 70, prefetches_late: 5, ..counts(1000) },
             device_read_bytes: 123_456_789,
             wait_s: 0.25,
             managers: vec![manager],

@@ -93,7 +93,11 @@ pub fn names() -> Vec<String> {
 /// [`CatalogueError::Unknown`] with the nearest name.
 pub fn find(name: &str) -> Result<DeviceParameters, CatalogueError> {
     let (device, variant) = name.split_once('/').map_or((name, None), |(d, v)| (d, Some(v)));
-    let unknown = || CatalogueError::Unknown { name: name.to_owned(), nearest: nearest(name) };
+    let unknown = || {
+        let names = names();
+        let nearest = foretell_nearest::nearest(name, names.iter().map(String::as_str));
+        CatalogueError::Unknown { name: name.to_owned(), nearest: nearest.map(str::to_owned) }
+    };
     let built_in = BUILT_IN.iter().find(|b| b.name == device).ok_or_else(unknown)?;
     let parameters = DeviceParameters::parse(built_in.text)
         .map_err(|error| CatalogueError::Broken { name: device.to_owned(), error })?;
@@ -101,11 +105,4 @@ pub fn find(name: &str) -> Result<DeviceParameters, CatalogueError> {
         None => Ok(parameters),
         Some(variant) => parameters.with_seek_variant(variant).ok_or_else(unknown),
     }
-}
-
-/// The device name most like `name`: at most a third of its letters wrong.
-fn nearest(name: &str) -> Option<String> {
-    let name: String = name.to_ascii_lowercase().chars().take(64).collect();
-    let (distance, best) = names().into_iter().map(|n| (strsim::osa_distance(&name, &n), n)).min()?;
-    (distance * 3 <= name.len().max(3)).then_some(best)
 }

@@ -17,7 +17,6 @@
 //! Nothing in here starts a program or asks the kernel for more than names, sizes and what room there is.
 
 mod finder;
-mod groups;
 mod lists;
 mod locate;
 pub mod memory;

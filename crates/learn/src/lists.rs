@@ -326,13 +326,8 @@ mod tests {
             FileRecord { path, dev: 0, ino: 0, size: bytes, mtime_ns: 0 }
         };
         let access = |role, file, first_page, at_ns| Access {
-            role: RoleId(role),
-            file: FileNumber(file),
-            first_page,
-            pages: 2,
             at_ns,
-            waited_ns: 0,
-            way: Way::Read,
+            ..Access::read(RoleId(role), FileNumber(file), first_page, 2)
         };
         let role = |ordinal| Role { parent: None, name: "job".to_owned(), ordinal };
         let recording = Recording {
@@ -363,15 +358,7 @@ mod tests {
             std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
             FileRecord { path, dev: 0, ino: 0, size: 40 * PAGE_BYTES, mtime_ns: 0 }
         };
-        let access = |(file, first_page, pages)| Access {
-            role: RoleId(0),
-            file: FileNumber(file),
-            first_page,
-            pages,
-            at_ns: 0,
-            waited_ns: 0,
-            way: Way::Read,
-        };
+        let access = |(file, first_page, pages)| Access::read(RoleId(0), FileNumber(file), first_page, pages);
         let recording = Recording {
             roles: vec![Role { parent: None, name: "job".to_owned(), ordinal: 0 }],
             files: vec![file("gone", 0), file("whole", 40 * PAGE_BYTES), file("shrunk", 3 * PAGE_BYTES + 1)],

@@ -1,16 +1,16 @@
 //! How much memory a job can have for its files.
 //!
 //! The machine's, or less where a memory cgroup limits it: a group's page cache can grow to what its limit leaves over
-//! its other memory. Both versions of cgroups are understood, at the places where systemd and container engines mount
-//! them (cgroups(7)). What the kernel does not say counts as no limit.
+//! its other memory. Both versions of cgroups are understood. What a group does not say counts as no limit; where it cannot be
+//! told which groups there are, it is not known how much is free.
 //!
 //! A job that walks 10,000 files leaves 18 MB of the kernel's own tables behind, of names and inodes, which count as its memory.
 //! The kernel drops them as it drops page cache, so they are as good as free.
 
 use std::fs;
 
-pub use crate::groups::Whose;
-use crate::groups::{Group, groups};
+pub use foretell_cgroup::Whose;
+use foretell_cgroup::{Group, Version, groups};
 
 const CONTROLLER: &str = "memory";
 /// What the kernel cannot drop of its memory for a group of few processes, bytes: their stacks and page tables. A shell and a
@@ -18,7 +18,7 @@ const CONTROLLER: &str = "memory";
 const KERNELS_OWN_BYTES: u64 = 4 << 20;
 
 /// Bytes that may be used: `MemTotal` of `/proc/meminfo` or, if less, the smallest limit of our memory cgroup and those
-/// above it. `None` when the kernel does not say.
+/// above it, as far as they are known. `None` when the kernel does not say.
 #[must_use]
 pub fn usable_bytes() -> Option<u64> {
     usable_bytes_of(Whose::Ours)
@@ -28,7 +28,8 @@ pub fn usable_bytes() -> Option<u64> {
 #[must_use]
 pub fn usable_bytes_of(whose: Whose<'_>) -> Option<u64> {
     let total = of_meminfo(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")?;
-    Some(groups(whose, CONTROLLER).iter().filter_map(limit).min().map_or(total, |limit| limit.min(total)))
+    let groups = groups(whose, CONTROLLER).unwrap_or_default();
+    Some(groups.iter().filter_map(limit).min().map_or(total, |limit| limit.min(total)))
 }
 
 /// Bytes that page cache may fill at present: what is available on the machine (`MemAvailable`) or, if less, what our
@@ -42,9 +43,8 @@ pub fn free_bytes() -> Option<u64> {
 #[must_use]
 pub fn free_bytes_of(whose: Whose<'_>) -> Option<u64> {
     let available = of_meminfo(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;
-    Some(
-        groups(whose, CONTROLLER).iter().filter_map(room).min().map_or(available, |room| room.min(available)),
-    )
+    let groups = groups(whose, CONTROLLER).ok()?;
+    Some(groups.iter().filter_map(room).min().map_or(available, |room| room.min(available)))
 }
 
 /// Our memory at present.
@@ -65,7 +65,7 @@ pub struct Look {
 #[must_use]
 pub fn look() -> Option<Look> {
     let available = of_meminfo(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;
-    let groups = groups(Whose::Ours, CONTROLLER);
+    let groups = groups(Whose::Ours, CONTROLLER).ok()?;
     let looks = groups.iter().filter_map(look_at);
     let tightest = looks.min_by_key(|look| look.free_bytes).filter(|look| look.free_bytes <= available);
     let machine = Look { free_bytes: available, refaulted_bytes: 0, major_faults: 0, own_bytes: 0 };
@@ -91,7 +91,7 @@ fn of_meminfo(meminfo: &str, field: &str) -> Option<u64> {
 }
 
 fn limit(group: &Group) -> Option<u64> {
-    group.number(if group.second_version { "memory.max" } else { "memory.limit_in_bytes" })
+    group.number(if group.version == Version::Two { "memory.max" } else { "memory.limit_in_bytes" })
 }
 
 /// What its limit leaves over what cannot be dropped.
@@ -103,16 +103,20 @@ fn room(group: &Group) -> Option<u64> {
 fn look_at(group: &Group) -> Option<Look> {
     let limit = limit(group)?;
     let stat = fs::read_to_string(group.directory.join("memory.stat")).ok()?;
-    let used = group.number(if group.second_version { "memory.current" } else { "memory.usage_in_bytes" })?;
-    let prefix = if group.second_version { "" } else { "total_" };
+    let used = group.number(if group.version == Version::Two {
+        "memory.current"
+    } else {
+        "memory.usage_in_bytes"
+    })?;
+    let prefix = if group.version == Version::Two { "" } else { "total_" };
     let field = |name: &str| {
         let name = format!("{prefix}{name} ");
         stat.lines().find_map(|line| line.strip_prefix(&name)?.trim().parse::<u64>().ok())
     };
     let file_cache = field("inactive_file").unwrap_or(0).saturating_add(field("active_file").unwrap_or(0));
-    let tables = match group.second_version {
-        true => field("slab_reclaimable").unwrap_or(0),
-        false => group.number("memory.kmem.usage_in_bytes").map_or(0, droppable_bytes),
+    let tables = match group.version {
+        Version::Two => field("slab_reclaimable").unwrap_or(0),
+        Version::One => group.number("memory.kmem.usage_in_bytes").map_or(0, droppable_bytes),
     };
     // Told apart from anonymous memory since Linux 5.9.
     let refaults = field("workingset_refault_file").or_else(|| field("workingset_refault")).unwrap_or(0);
@@ -158,20 +162,20 @@ mod tests {
     #[test]
     fn what_cannot_be_dropped_leaves_no_room() {
         let dir = tempfile::tempdir().unwrap();
-        let group = |second_version| room(&Group { directory: dir.path().to_owned(), second_version });
+        let group = |version| room(&Group { directory: dir.path().to_owned(), version });
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
         write("memory.max", "1000\n");
         write("memory.current", "900\n");
         write("memory.stat", "anon 300\ninactive_file 400\nactive_file 100\n");
-        assert_eq!(group(true), Some(600));
+        assert_eq!(group(Version::Two), Some(600));
         write("memory.stat", "anon 300\ninactive_file 400\nactive_file 100\nslab_reclaimable 50\n");
-        assert_eq!(group(true), Some(650), "names and inodes go when memory is wanted");
+        assert_eq!(group(Version::Two), Some(650), "names and inodes go when memory is wanted");
         write("memory.max", "max\n");
-        assert_eq!(group(true), None);
+        assert_eq!(group(Version::Two), None);
         write("memory.limit_in_bytes", "500\n");
         write("memory.usage_in_bytes", "500\n");
         write("memory.stat", "inactive_file 1\ntotal_inactive_file 200\ntotal_active_file 0\n");
-        assert_eq!(group(false), Some(200));
+        assert_eq!(group(Version::One), Some(200));
     }
 
     #[test]
@@ -186,9 +190,9 @@ mod tests {
     fn what_comes_back_is_counted_under_both_names() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
-        let look = |second_version| look_at(&Group { directory: dir.path().to_owned(), second_version });
+        let look = |version| look_at(&Group { directory: dir.path().to_owned(), version });
         write("memory.max", "max\n");
-        assert_eq!(look(true), None);
+        assert_eq!(look(Version::Two), None);
         write("memory.max", "1000\n");
         write("memory.current", "900\n");
         write(
@@ -199,10 +203,10 @@ mod tests {
         let seen = |free_bytes, refaults, major_faults| {
             Some(Look { free_bytes, refaulted_bytes: refaults * page_bytes, major_faults, own_bytes: 0 })
         };
-        assert_eq!(look(true), seen(110, 2, 3));
+        assert_eq!(look(Version::Two), seen(110, 2, 3));
         write("memory.limit_in_bytes", "500\n");
         write("memory.usage_in_bytes", "500\n");
         write("memory.stat", "workingset_refault 1\ntotal_workingset_refault 7\ntotal_pgmajfault 5\n");
-        assert_eq!(look(false), seen(0, 7, 5));
+        assert_eq!(look(Version::One), seen(0, 7, 5));
     }
 }

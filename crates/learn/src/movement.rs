@@ -32,13 +32,9 @@ mod tests {
 
     fn of(waits_ns: impl IntoIterator<Item = u64>) -> u64 {
         let access = |(at, waited_ns)| Access {
-            role: RoleId(0),
-            file: FileNumber(at),
-            first_page: 0,
-            pages: 4,
             at_ns: at.into(),
             waited_ns,
-            way: Way::Read,
+            ..Access::read(RoleId(0), FileNumber(at), 0, 4)
         };
         let accesses = (0_u32..).zip(waits_ns).map(access).collect();
         movement_ns(&Recording { accesses, ..Recording::default() })

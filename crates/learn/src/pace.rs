@@ -54,19 +54,11 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foretell_recording::{FileNumber, RoleId, Summary, Way};
+    use foretell_recording::{FileNumber, RoleId, Summary};
 
     #[test]
     fn a_job_that_reads_first_and_computes_then_has_made_all_of_it_early() {
-        let access = |at_ns, pages| Access {
-            role: RoleId(0),
-            file: FileNumber(0),
-            first_page: 0,
-            pages,
-            at_ns,
-            waited_ns: 0,
-            way: Way::Read,
-        };
+        let access = |at_ns, pages| Access { at_ns, ..Access::read(RoleId(0), FileNumber(0), 0, pages) };
         let mut recording =
             Recording { accesses: vec![access(0, 30), access(100, 70)], ..Recording::default() };
         assert_eq!(Pace::of(&recording, |_| true), None, "of a time that is not known");

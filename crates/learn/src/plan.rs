@@ -296,13 +296,9 @@ mod tests {
             FileRecord { path, dev: 0, ino: 0, size: *size, mtime_ns: 0 }
         };
         let access = |(at, &(file, first_page, pages, way)): (usize, &(u32, u32, u32, Way))| Access {
-            role: RoleId(0),
-            file: FileNumber(file),
-            first_page,
-            pages,
             at_ns: at as u64,
-            waited_ns: 0,
             way,
+            ..Access::read(RoleId(0), FileNumber(file), first_page, pages)
         };
         Recording {
             roles: vec![Role { parent: None, name: "job".to_owned(), ordinal: 0 }],

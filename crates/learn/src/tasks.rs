@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use rustix::process::getuid;
 
-use crate::groups::{Group, Whose, groups};
+use foretell_cgroup::{Group, Whose, groups};
 
 /// Processes and threads that foretell starts beside a job, at most: 16 seen of a steered night on two processors, 36 where
 /// names are guessed.
@@ -28,7 +28,7 @@ pub fn too_few() -> Option<u64> {
 
 /// Processes and threads that may still be started: what the least of the limits leaves. `None` where there is none.
 fn room() -> Option<u64> {
-    let of_groups = groups(Whose::Ours, "pids").iter().filter_map(left).min();
+    let of_groups = groups(Whose::Ours, "pids").unwrap_or_default().iter().filter_map(left).min();
     of_groups.into_iter().chain(of_user()).min()
 }
 
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_group_leaves_what_is_not_taken() {
         let dir = tempfile::tempdir().unwrap();
-        let group = Group { directory: dir.path().to_owned(), second_version: true };
+        let group = Group { directory: dir.path().to_owned(), version: foretell_cgroup::Version::Two };
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
         assert_eq!(left(&group), None, "the root of a hierarchy has no such files");
         write("pids.max", "20\n");

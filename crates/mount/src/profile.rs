@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foretell_recording::{
-    Access, Event, FileNumber, FileRecord, PAGE_BYTES, ReadError, Recording, Role, RoleId, Summary, Way,
+    Access, Event, FileNumber, FileRecord, PAGE_BYTES, ReadError, Recording, Role, RoleId, Summary,
     WriteError, Writer, limits,
 };
 
@@ -139,7 +139,7 @@ impl Profile {
                 }
                 let Read { first_page, pages, .. } = *read;
                 let at_ns = u64::from(*at_ms) * 1_000_000;
-                let access = Access { role, file, first_page, pages, at_ns, waited_ns: 0, way: Way::Read };
+                let access = Access { at_ns, ..Access::read(role, file, first_page, pages) };
                 writer.write(&Event::Access(access))?;
             }
         }

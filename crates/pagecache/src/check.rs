@@ -1,7 +1,4 @@
 //! Options that a plane can be opened with.
-
-use foretell_policy::Prefetch;
-
 use crate::error::OpenError;
 use crate::kernel;
 use crate::observe::MANAGED_FILES;
@@ -39,9 +36,9 @@ pub(crate) fn options(options: &Options) -> Result<(), OpenError> {
     if !(0.0..=0.95).contains(&options.realtime_share) {
         return out_of_range("realtime_share", options.realtime_share.to_string(), "from 0 to 0.95");
     }
-    if options.prefetch == Prefetch::ReverseAggressive {
-        let range = "an algorithm that needs no schedule made offline";
-        return out_of_range("prefetch", format!("{:?}", options.prefetch), range);
+    if !options.prefetch.is_live() {
+        let range = "an algorithm that the plane runs";
+        return out_of_range("prefetch", options.prefetch.to_string(), range);
     }
     let budget_bytes = options.budget_bytes;
     let least_bytes = u64::from(options.batch) * u64::from(block_bytes);

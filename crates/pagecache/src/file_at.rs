@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::file_key::FileKey;
+use crate::filesystems;
 use crate::identity::{self, Identity};
 use crate::own_mounts;
 use crate::reach::{self, Seen};
@@ -50,8 +51,9 @@ impl Looks {
     /// Whether its pages come from a disk of this machine. Device numbers without a major one stand for none, but for
     /// btrfs, which may have several.
     pub(crate) fn is_on_disk(&self) -> bool {
-        let on_btrfs = |identity: Identity| identity.magic == identity::BTRFS && identity.key.is_some();
-        self.key.dev >> 20 != 0 || self.identity.is_some_and(on_btrfs)
+        let told =
+            |identity: Identity| filesystems::of_magic(identity.magic).on_disk && identity.key.is_some();
+        self.key.dev >> 20 != 0 || self.identity.is_some_and(told)
     }
 
     /// Whether its pages belong to a file below the one that was opened.
@@ -62,7 +64,7 @@ impl Looks {
     /// Why it cannot be steered whoever asks for it, if that can be told without asking its file system.
     pub(crate) fn obstacle(&self) -> Option<&'static str> {
         let identity = self.identity?;
-        identity.obstacle().or_else(|| never_steered(identity.magic))
+        identity.obstacle().or_else(|| filesystems::of_magic(identity.magic).never)
     }
 
     /// Generation of the inode that has its pages, as far as told.
@@ -173,22 +175,7 @@ pub(crate) fn obstacle_of(looks: Looks, file: &File) -> io::Result<Option<&'stat
     if looks.identity.is_some() {
         return Ok(looks.obstacle());
     }
-    Ok(never_steered(rustix::fs::fstatfs(file)?.f_type.cast_unsigned() as u32))
-}
-
-/// What lies in `/proc` and its like: made when it is read, and never in the page cache.
-pub(crate) const OF_THE_KERNEL: &str = "a file of the kernel's";
-
-/// Why the pages of a file system cannot be steered, if they cannot (`include/uapi/linux/magic.h`).
-fn never_steered(magic: u32) -> Option<&'static str> {
-    match magic {
-        identity::OVERLAY => Some("a file on an overlay file system"),
-        0x0102_1994 | 0x8584_58f6 | 0x9584_58f6 => Some("a file in memory"),
-        0x9fa0 | 0x6265_6572 | 0x6462_6720 | 0x7472_6163 | 0x6367_7270 | 0x0027_e0eb => Some(OF_THE_KERNEL),
-        // Inode numbers repeat in its snapshots, and nothing tells which of them a page belongs to.
-        0xca45_1a4e => Some("a file on bcachefs"),
-        _ => None,
-    }
+    Ok(filesystems::under(file)?.never)
 }
 
 #[cfg(test)]

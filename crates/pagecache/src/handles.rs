@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use crate::file_at::look_at;
 use crate::file_key::FileKey;
+use crate::filesystems;
 use crate::kernel::open_quietly;
 use crate::own_mounts;
 use crate::proc_text;
@@ -72,9 +73,10 @@ impl Mounts {
         let mount = own_mounts::root_beside(&mount).unwrap_or(mount);
         let handle = match u32::try_from(key.ino) {
             _ if key.dev >> 20 == 0 => {
-                let subvolume = subvolume_of(&mount)?;
+                let kind = filesystems::under(&mount).ok()?.handle?;
+                let subvolume = subvolume_of(&mount, kind)?;
                 let ([low, high], [root_low, root_high]) = (halves(key.ino), halves(subvolume));
-                Handle { bytes: 20, kind: BTRFS, handle: [low, high, root_low, root_high, generation] }
+                Handle { bytes: 20, kind, handle: [low, high, root_low, root_high, generation] }
             }
             Ok(ino) => Handle { bytes: 8, kind: 0x1, handle: [ino, generation, 0, 0, 0] },
             // `struct xfs_fid64` packs the inode number and the generation.
@@ -128,9 +130,6 @@ struct Handle {
     handle: [u32; 5],
 }
 
-/// `FILEID_BTRFS_WITHOUT_PARENT`: inode number, number of the subvolume's tree, generation.
-const BTRFS: i32 = 0x4d;
-
 fn halves(number: u64) -> [u32; 2] {
     [number as u32, (number >> 32) as u32]
 }
@@ -148,8 +147,9 @@ fn on_device(point: &Path, dev: u64) -> Option<File> {
     look_at(&mount).is_ok_and(|looks| looks.stat.dev == dev).then_some(mount)
 }
 
-/// The number of the btrfs subvolume on which something is: that of its tree, in the handle of whatever lies there.
-fn subvolume_of(file: &File) -> Option<u64> {
+/// The number of the btrfs subvolume on which something is: that of its tree, in the handle of that kind of whatever lies
+/// there.
+fn subvolume_of(file: &File, kind: i32) -> Option<u64> {
     let mut handle = Handle { bytes: 20, kind: 0, handle: [0; 5] };
     let mut mount_id = 0_i32;
     // SAFETY: the handle says how many bytes there is room for; all pointers are good for the call.
@@ -164,7 +164,7 @@ fn subvolume_of(file: &File) -> Option<u64> {
         )
     };
     let [.., low, high, _] = handle.handle;
-    (result == 0 && handle.kind == BTRFS).then_some(u64::from(high) << 32 | u64::from(low))
+    (result == 0 && handle.kind == kind).then_some(u64::from(high) << 32 | u64::from(low))
 }
 
 #[cfg(test)]

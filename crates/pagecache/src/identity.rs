@@ -11,6 +11,8 @@
 //! * what else plays files for others (FUSE, the network) has device numbers without a major one, as the two above: such a
 //!   file keeps what stat(2) says.
 //!
+//! Which file systems are of which sort is in `filesystems.rs`.
+//!
 //! So only files on device numbers without a major one are asked about, one at a time, some microseconds each. The
 //! programs are loaded when the first one comes, and attached to nothing.
 
@@ -27,6 +29,7 @@ use std::sync::{Mutex, PoisonError};
 use aya::maps::Map;
 
 use crate::file_key::FileKey;
+use crate::filesystems::{self, Pages};
 use crate::observe::kernel_types::KernelTypes;
 use crate::observe::object::{self, Object};
 use crate::observe::privileges::Capabilities;
@@ -35,10 +38,6 @@ use types::BtrfsPlaces;
 
 /// The object, built by `src/bpf/build`. Aligned, because an ELF parser reads it in place.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("bpf/identify.bpf.o");
-
-/// `include/uapi/linux/magic.h`.
-pub(crate) const OVERLAY: u32 = 0x794c_7630;
-pub(crate) const BTRFS: u32 = 0x9123_683e;
 
 /// Who a file is to the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +69,10 @@ struct Question {
     magic: AtomicU32,
     user_level: AtomicU32,
     unused: u32,
+}
+
+fn pages_of(magic: u32) -> Pages {
+    filesystems::of_magic(magic).pages
 }
 
 /// The programs that are asked.
@@ -105,12 +108,7 @@ pub(crate) fn of(file: impl AsFd) -> Option<Identity> {
 impl Identity {
     /// Why the inode that has the pages cannot be told, if it cannot.
     pub(crate) fn obstacle(&self) -> Option<&'static str> {
-        match self.magic {
-            _ if self.key.is_some() => None,
-            OVERLAY => Some("a file on an overlay of which the kernel does not tell the file below"),
-            BTRFS => Some("a file on a btrfs of which the kernel does not tell the subvolume"),
-            _ => Some("a file of which the kernel does not tell the inode"),
-        }
+        self.key.is_none().then(|| filesystems::of_magic(self.magic).untold)
     }
 }
 
@@ -142,13 +140,13 @@ impl Identifier {
             dev: question.shown_dev.load(Ordering::Relaxed),
             ino: question.shown_ino.load(Ordering::Relaxed),
         };
-        if magic == OVERLAY {
+        if pages_of(magic) == Pages::OfALayer {
             // To map a file it has to be opened, and what an unprivileged user has put below may never answer.
             let trusted = question.user_level.load(Ordering::Relaxed) == 0;
             let mapping = if trusted { FirstPage::new(file) } else { None };
             (magic, found) =
-                mapping.map_or((OVERLAY, false), |mapping| self.ask(&self.mapping, mapping.0 as u64));
-            found &= magic != OVERLAY;
+                mapping.map_or((magic, false), |mapping| self.ask(&self.mapping, mapping.0 as u64));
+            found &= pages_of(magic) != Pages::OfALayer;
         }
         let (dev, ino) = (question.dev.load(Ordering::Relaxed), question.ino.load(Ordering::Relaxed));
         let generation = if found { question.generation.load(Ordering::Relaxed) } else { 0 };
@@ -161,7 +159,8 @@ impl Identifier {
         let question = self.question.get();
         let found = self.run(program, argument);
         let magic = question.magic.load(Ordering::Relaxed);
-        let found = found || magic == BTRFS && self.learn_btrfs() && self.run(program, argument);
+        let found = found
+            || pages_of(magic) == Pages::OfASubvolume && self.learn_btrfs() && self.run(program, argument);
         (magic, found)
     }
 

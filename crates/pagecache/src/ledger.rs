@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::report::{Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES};
+use foretell_policy::Counters;
+
+use crate::report::{FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES};
 
 /// Lists with an end: what does not fit is summed up.
 #[derive(Debug, Default)]
@@ -30,7 +32,7 @@ impl Ledger {
     }
 
     /// A file is under control no more.
-    pub(crate) fn end_file(&mut self, order: u32, path: PathBuf, counts: Counts) {
+    pub(crate) fn end_file(&mut self, order: u32, path: PathBuf, counts: Counters) {
         let report = FileReport { path, counts };
         if self.files.len() < REPORTED_FILES && !self.sum_only {
             self.files.push((order, report));
@@ -52,7 +54,7 @@ impl Ledger {
     /// The same for files, without those that nothing has happened to.
     pub(crate) fn files(&self, live: Vec<(u32, FileReport)>) -> Vec<FileReport> {
         let mut all = [self.files.clone(), live].concat();
-        all.retain(|(_, report)| report.counts != Counts::default());
+        all.retain(|(_, report)| report.counts != Counters::default());
         all.sort_by_key(|(order, _)| *order);
         let mut others = self.other_files.clone();
         let rest = all.split_off(REPORTED_FILES.min(all.len()));
@@ -69,7 +71,7 @@ pub(crate) fn add_process(sum: &mut Option<ProcessReport>, report: &ProcessRepor
         manager: "others".to_owned(),
         wait_s: 0.0,
         device_read_bytes: 0,
-        counts: Counts::default(),
+        counts: Counters::default(),
     });
     sum.wait_s += report.wait_s;
     sum.device_read_bytes += report.device_read_bytes;
@@ -78,7 +80,7 @@ pub(crate) fn add_process(sum: &mut Option<ProcessReport>, report: &ProcessRepor
 
 fn add_file(sum: &mut Option<FileReport>, report: &FileReport) {
     let sum =
-        sum.get_or_insert_with(|| FileReport { path: PathBuf::from("others"), counts: Counts::default() });
+        sum.get_or_insert_with(|| FileReport { path: PathBuf::from("others"), counts: Counters::default() });
     sum.counts += report.counts;
 }
 
@@ -89,7 +91,7 @@ mod tests {
     #[test]
     fn files_beyond_the_limit_are_summed_up_as_others() {
         let mut ledger = Ledger::default();
-        let counts = Counts { references: 1, ..Counts::default() };
+        let counts = Counters { references: 1, ..Counters::default() };
         for order in 0..REPORTED_FILES as u32 + 3 {
             ledger.end_file(order, PathBuf::from("a"), counts);
         }
@@ -105,7 +107,7 @@ mod tests {
     #[test]
     fn one_that_sums_up_lists_nothing() {
         let mut ledger = Ledger::new(true);
-        let counts = Counts { references: 1, ..Counts::default() };
+        let counts = Counters { references: 1, ..Counters::default() };
         (0..3).for_each(|order| ledger.end_file(order, PathBuf::from("a"), counts));
         let files = ledger.files(Vec::new());
         assert_eq!((files.len(), files[0].counts.references), (1, 3));
@@ -120,7 +122,7 @@ mod tests {
             manager: "m".to_owned(),
             wait_s: 0.5,
             device_read_bytes: 10,
-            counts: Counts::default(),
+            counts: Counters::default(),
         };
         for order in 0..REPORTED_PROCESSES as u32 + 2 {
             ledger.end_process(order, report.clone());

@@ -36,6 +36,7 @@ mod fetching;
 mod file_at;
 mod file_key;
 mod files;
+mod filesystems;
 mod folios;
 mod going_first;
 mod guard;
@@ -124,13 +125,11 @@ pub use parts::Rest;
 pub use plane::{Disclosed, Plane};
 pub use reach::Broker;
 pub use reading_ahead::{beginning_on_disk, fetch_part, fetch_together};
-pub use report::{
-    Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report, readable_path,
-};
+pub use report::{FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report, readable_path};
 pub use session_id::SessionId;
 pub use status::{FileStatus, ManagerStatus, ProcessStatus, Scope, Status};
 pub use survey::{Omitted, Survey};
 pub use timers::leave_timers_to_the_job;
 pub use timing::{CLASSES_US, Piece, ROUNDS, Timing, Work};
 
-pub use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};
+pub use foretell_policy::{Allocation, Counters, Order, PoolPolicy, Prefetch, Revocation};

@@ -275,7 +275,7 @@ impl Steering {
             manager: manager.map(|manager| manager.name.clone()).unwrap_or_default(),
             wait_s: wait_ns as f64 / 1e9,
             device_read_bytes,
-            counts: self.engine.process_counters(process.id).into(),
+            counts: self.engine.process_counters(process.id),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};
+use foretell_policy::{Allocation, DEFAULT_BLOCK_BYTES, Order, PoolPolicy, Prefetch, Revocation};
 
 use crate::casting::Casting;
 pub(crate) use crate::session_id::SessionId;
@@ -75,9 +75,9 @@ impl Options {
     pub fn new(budget_bytes: u64) -> Options {
         Options {
             budget_bytes,
-            block_bytes: BLOCK_BYTES,
+            block_bytes: DEFAULT_BLOCK_BYTES,
             prefetch: Prefetch::ControlledAggressive,
-            batch: default_batch(budget_bytes, BLOCK_BYTES),
+            batch: default_batch(budget_bytes, DEFAULT_BLOCK_BYTES),
             horizon: None,
             order: Order::Ascending,
             allocation: Allocation::LruSp,
@@ -99,8 +99,6 @@ impl Options {
     }
 }
 
-/// The block of the papers.
-const BLOCK_BYTES: u32 = 8192;
 /// Bytes of a batch: eight of the largest requests to most devices, so that those that are under way while
 /// the last of them end are few.
 const BATCH_BYTES: u64 = 8 << 20;

@@ -27,7 +27,7 @@ pub struct Report {
     pub block_bytes: u32,
     /// The counts in all.
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: Counters,
     /// Observations that were lost because the ring was full or the kernel passed the observer over (Linux 7.0 and later); residency was corrected after each.
     pub lost_events: u64,
     /// Bytes that the block layer read for the observed processes and for our prefetches.
@@ -65,7 +65,7 @@ pub struct ProcessReport {
     pub device_read_bytes: u64,
     /// Its counts.
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: Counters,
 }
 
 /// One file of a report.
@@ -76,78 +76,7 @@ pub struct FileReport {
     pub path: PathBuf,
     /// Its counts.
     #[serde(flatten)]
-    pub counts: Counts,
-}
-
-/// Counts in blocks; see [`Counters`] for what each means.
-#[allow(missing_docs)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Counts {
-    pub references: u64,
-    pub hits: u64,
-    pub demand_fetches: u64,
-    pub prefetches: u64,
-    pub prefetches_useful: u64,
-    pub prefetches_late: u64,
-    pub prefetches_wasted: u64,
-    pub evictions: u64,
-    pub evictions_refused: u64,
-    pub foreign_evictions: u64,
-}
-
-impl Counts {
-    /// Blocks brought in, for whatever reason.
-    #[must_use]
-    pub fn fetches(&self) -> u64 {
-        self.demand_fetches + self.prefetches
-    }
-
-    /// The same without what tells how much of the disclosed blocks was cached before.
-    #[must_use]
-    pub fn without_prefetches(self) -> Counts {
-        Counts {
-            prefetches: 0,
-            prefetches_useful: 0,
-            prefetches_late: 0,
-            prefetches_wasted: 0,
-            evictions: 0,
-            evictions_refused: 0,
-            foreign_evictions: 0,
-            ..self
-        }
-    }
-}
-
-impl From<Counters> for Counts {
-    fn from(c: Counters) -> Counts {
-        Counts {
-            references: c.references,
-            hits: c.hits,
-            demand_fetches: c.demand_fetches,
-            prefetches: c.prefetches,
-            prefetches_useful: c.prefetches_useful,
-            prefetches_late: c.prefetches_late,
-            prefetches_wasted: c.prefetches_wasted,
-            evictions: c.evictions,
-            evictions_refused: c.evictions_refused,
-            foreign_evictions: c.foreign_evictions,
-        }
-    }
-}
-
-impl std::ops::AddAssign for Counts {
-    fn add_assign(&mut self, other: Counts) {
-        self.references += other.references;
-        self.hits += other.hits;
-        self.demand_fetches += other.demand_fetches;
-        self.prefetches += other.prefetches;
-        self.prefetches_useful += other.prefetches_useful;
-        self.prefetches_late += other.prefetches_late;
-        self.prefetches_wasted += other.prefetches_wasted;
-        self.evictions += other.evictions;
-        self.evictions_refused += other.evictions_refused;
-        self.foreign_evictions += other.foreign_evictions;
-    }
+    pub counts: Counters,
 }
 
 /// A path as text, which is all that JSON carries: bytes that are no UTF-8 are replaced.

@@ -29,7 +29,7 @@ impl Plane {
             (process.id.0, steering.process_report(pid, process, session, wait_ns, bytes))
         });
         let files = steering.files.iter().map(|(id, file)| {
-            let counts = steering.engine.file_counters(id).into();
+            let counts = steering.engine.file_counters(id);
             (file.serial, FileReport { path: file.path.clone(), counts })
         });
         Report {
@@ -38,7 +38,7 @@ impl Plane {
             daemon_cpu_s: self.cpu_s(),
             budget_bytes,
             block_bytes,
-            counts: steering.engine.counters().into(),
+            counts: steering.engine.counters(),
             lost_events: observer.lost_events(),
             device_read_bytes: self.device_read_bytes(),
             passed_bytes: steering.files.passed_bytes(),

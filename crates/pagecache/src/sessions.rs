@@ -7,13 +7,13 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use foretell_policy::{FileId, ManagerId, ProcessId};
+use foretell_policy::{Counters, FileId, ManagerId, ProcessId};
 
 use crate::casting::Casting;
 use crate::error::SessionError;
 use crate::options::{ManagerSpec, Rule, SessionId};
 use crate::proc_text::{self, Credentials};
-use crate::report::{Counts, ProcessReport};
+use crate::report::ProcessReport;
 use crate::rules::{Compiled, RuleSet};
 
 /// Sessions at a time.
@@ -96,7 +96,7 @@ pub(crate) struct Session {
     /// Its processes that are alive.
     pub(crate) members: BTreeSet<u32>,
     /// The counts of those that have left.
-    pub(crate) past: Counts,
+    pub(crate) past: Counters,
     /// What each of those did, if the session goes by rules and lists and will be asked for a report.
     pub(crate) ended: Vec<ProcessReport>,
     /// The sum of those for which there was no room.
@@ -226,7 +226,7 @@ impl Sessions {
             withheld: false,
             held: BTreeMap::new(),
             members: BTreeSet::new(),
-            past: Counts::default(),
+            past: Counters::default(),
             ended: Vec::new(),
             others_ended: None,
             casting: None,

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use foretell_policy::Counters;
+
 use crate::options::SessionId;
 use crate::plane::Plane;
-use crate::report::{Counts, Report};
+use crate::report::Report;
 use crate::steering::Steering;
 use crate::timing::{Piece, Work};
 
@@ -23,7 +25,7 @@ pub struct Status {
     pub placeholders: u32,
     /// The counts of all since the plane was opened.
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: Counters,
     /// Observations that were lost because the ring was full or the kernel passed the observer over (Linux 7.0 and later); residency was corrected after each.
     pub lost_events: u64,
     /// Bytes that the block layer read for the observed processes and for our prefetches.
@@ -109,7 +111,7 @@ pub struct ProcessStatus {
     pub device_read_bytes: u64,
     /// Its counts.
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: Counters,
 }
 
 /// A file under control.
@@ -132,7 +134,7 @@ pub struct FileStatus {
     pub user: Option<u32>,
     /// Its counts.
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: Counters,
 }
 
 /// What of the state is asked for: a plane may have a quarter of a million files.
@@ -162,8 +164,8 @@ impl Plane {
 
     /// The counts of all since the plane was opened.
     #[must_use]
-    pub fn counts(&self) -> Counts {
-        self.steering.engine.counters().into()
+    pub fn counts(&self) -> Counters {
+        self.steering.engine.counters()
     }
 
     /// The share, from 0 to 1, of a manager's references that one of its lists had predicted, of those that came while
@@ -238,10 +240,10 @@ impl Plane {
     /// The counts of the processes of one session in all, those included that have left it, but for those that run
     /// with other rights than its user has.
     #[must_use]
-    pub fn session_counts(&self, session: SessionId) -> Counts {
-        let mut sum = self.steering.sessions.get(session).map_or(Counts::default(), |session| session.past);
+    pub fn session_counts(&self, session: SessionId) -> Counters {
+        let mut sum = self.steering.sessions.get(session).map_or(Counters::default(), |session| session.past);
         for process in self.steering.sessions.processes_of(session).filter(|process| !process.foreign) {
-            sum += self.steering.engine.process_counters(process.id).into();
+            sum += self.steering.engine.process_counters(process.id);
         }
         sum
     }

@@ -12,7 +12,6 @@ use foretell_policy::{FileId, ProcessId};
 
 use crate::options::SessionId;
 use crate::plane::Plane;
-use crate::report::Counts;
 use crate::sessions::Session;
 use crate::status::{FileStatus, ProcessStatus, Scope, Status};
 
@@ -148,7 +147,7 @@ impl Plane {
         let last = self.some_sessions(after, |_, session| {
             if scope.has(session.origin.user) {
                 for file in session.held.keys().filter(|file| survey.seen.insert(**file)) {
-                    survey.files.add(Counts::from(engine.file_counters(*file)).references, *file);
+                    survey.files.add(engine.file_counters(*file).references, *file);
                 }
             }
         });
@@ -161,7 +160,7 @@ impl Plane {
     fn look_for_files(&self, survey: &mut Survey, at: usize) {
         let steering = &self.steering;
         for (file, _) in steering.files.between(at, LOOKED_AT) {
-            survey.files.add(Counts::from(steering.engine.file_counters(file)).references, file);
+            survey.files.add(steering.engine.file_counters(file).references, file);
         }
         if at + LOOKED_AT < steering.files.slots() {
             survey.stage = Stage::Slots(at + LOOKED_AT);
@@ -195,7 +194,7 @@ impl Plane {
                 sessions_that_may_look: Vec::new(),
                 sessions: Vec::new(),
                 user: file.used_by.filter(|_| !file.used_by_others),
-                counts: steering.engine.file_counters(id).into(),
+                counts: steering.engine.file_counters(id),
             });
         }
         let next = at + FILES;
@@ -256,7 +255,7 @@ impl Plane {
         mut most: Most<(ProcessId, u32)>,
     ) {
         for &(id, pid) in all.iter().skip(at).take(LOOKED_AT) {
-            most.add(Counts::from(self.steering.engine.process_counters(id)).references, (id, pid));
+            most.add(self.steering.engine.process_counters(id).references, (id, pid));
         }
         let next = at + LOOKED_AT;
         survey.stage = if next < all.len() {
@@ -283,7 +282,7 @@ impl Plane {
                 manager: process.manager as u32,
                 wait_s: self.observer.wait_ns(pid).unwrap_or(0) as f64 / 1e9,
                 device_read_bytes: self.observer.device_read_bytes(pid).unwrap_or(0),
-                counts: self.steering.engine.process_counters(id).into(),
+                counts: self.steering.engine.process_counters(id),
             });
         }
         let next = at + PROCESSES;
@@ -297,7 +296,7 @@ impl Plane {
         status.block_bytes = steering.options.block_bytes;
         status.used_blocks = engine.used_blocks();
         status.placeholders = engine.placeholders();
-        status.counts = engine.counters().into();
+        status.counts = engine.counters();
         status.lost_events = observer.lost_events();
         status.device_read_bytes = self.device_read_bytes();
         status.wait_s = observer.total_wait_ns() as f64 / 1e9;

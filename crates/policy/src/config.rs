@@ -3,6 +3,9 @@
 use crate::ids::Nanos;
 use crate::prefetch::Prefetch;
 
+/// Bytes of a block unless somebody says otherwise: that of the papers.
+pub const DEFAULT_BLOCK_BYTES: u32 = 8 << 10;
+
 /// Whose view of the cache is the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Residency {

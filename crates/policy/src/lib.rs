@@ -50,9 +50,9 @@ mod replacement;
 mod shadow;
 
 pub use action::{Access, Action, Reason};
-pub use config::{Allocation, Beside, Config, Limits, Order, Residency, Revocation};
+pub use config::{Allocation, Beside, Config, DEFAULT_BLOCK_BYTES, Limits, Order, Residency, Revocation};
 pub use counterfactual::Counterfactual;
-pub use counters::{Counters, ManagerCounters};
+pub use counters::{Counter, Counters, ManagerCounters};
 pub use engine::{Engine, Tap};
 pub use ids::{Block, DiskId, FileId, ManagerId, Nanos, ProcessId};
 pub use input::{Answer, Input, LimitReached};

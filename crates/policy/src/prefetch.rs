@@ -2,9 +2,11 @@
 //!
 //! The algorithms are in [`crate::planner`].
 
-/// The table of planners: name, what it is called in configurations, whether it asks for times, whether it doubts lists.
+/// The table of planners: its name in configurations; whether the page cache plane runs it, or only the simulator; whether it
+/// needs lists; whether it asks for times; whether it doubts lists.
 macro_rules! planners {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, times: $times:literal, doubts: $doubts:literal;)*) => {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,
+        live: $live:literal, lists: $lists:literal, times: $times:literal, doubts: $doubts:literal;)*) => {
         /// What to fetch before it is referenced: the planners by name.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Prefetch {
@@ -19,6 +21,19 @@ macro_rules! planners {
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Prefetch::$variant => $name,)* }
+            }
+
+            /// Does the page cache plane run it? What imitates a kernel's own readahead, or needs a schedule made
+            /// offline, is for the simulator only.
+            #[must_use]
+            pub fn is_live(self) -> bool {
+                match self { $(Prefetch::$variant => $live,)* }
+            }
+
+            /// Does it fetch by disclosed lists? Without one they fetch nothing, but for the one that doubts them.
+            #[must_use]
+            pub fn needs_lists(self) -> bool {
+                match self { $(Prefetch::$variant => $lists,)* }
             }
 
             /// Does it ask for [`crate::Input::Served`] and [`crate::Input::Computed`]?
@@ -39,33 +54,38 @@ macro_rules! planners {
 
 planners! {
     /// Nothing.
-    None = "none", times: false, doubts: false;
+    None = "none", live: true, lists: false, times: false, doubts: false;
     /// When block k is referenced, block k + 1 of the same file (most file systems of 1996).
-    OneBlock = "one-block", times: false, doubts: false;
+    OneBlock = "one-block", live: true, lists: false, times: false, doubts: false;
     /// The next missing blocks of the disclosed list, as early as "do no harm" allows, in batches
     /// (Cao et al. 1996, sections 2.1.2 and 4.3).
-    ControlledAggressive = "controlled-aggressive", times: false, doubts: false;
+    ControlledAggressive = "controlled-aggressive", live: true, lists: true, times: false, doubts: false;
     /// Clusters that double while a file is read sequentially (4.4BSD).
-    Bsd = "bsd", times: false, doubts: false;
+    Bsd = "bsd", live: false, lists: false, times: false, doubts: false;
     /// A window with a marker that grows while a file is read sequentially (Linux).
-    Linux = "linux", times: false, doubts: false;
+    Linux = "linux", live: false, lists: false, times: false, doubts: false;
     /// Every missing block at most H references ahead (Kimbrel et al. 1996, section 2.3).
-    FixedHorizon = "fixed-horizon", times: false, doubts: false;
+    FixedHorizon = "fixed-horizon", live: true, lists: true, times: false, doubts: false;
     /// The first missing blocks of every free disk, in batches (Kimbrel et al. 1996, section 2.4).
-    Aggressive = "aggressive", times: false, doubts: false;
+    Aggressive = "aggressive", live: true, lists: true, times: false, doubts: false;
     /// As late as a stall can just be avoided (Kimbrel et al. 1996, section 5).
-    Forestall = "forestall", times: true, doubts: false;
+    Forestall = "forestall", live: true, lists: true, times: true, doubts: false;
     /// Forestall for lists that may be partly wrong: what is worth its cost by the measured chance, and the kernel's
     /// readahead for what no list names. The one to use.
-    Informed = "informed", times: true, doubts: true;
+    Informed = "informed", live: true, lists: true, times: true, doubts: true;
     /// By a schedule made offline on the reversed references, handed in with [`crate::Input::Scheduled`] (Kimbrel et al.
     /// 1996, section 2.5).
-    ReverseAggressive = "reverse-aggressive", times: false, doubts: false;
+    ReverseAggressive = "reverse-aggressive", live: false, lists: true, times: false, doubts: false;
 }
 
 impl Prefetch {
     /// The one to use where there are lists and nobody says otherwise.
     pub const FOR_LISTS: Prefetch = Prefetch::Informed;
+
+    /// Those that the page cache plane runs.
+    pub fn live() -> impl Iterator<Item = Prefetch> + Clone {
+        Prefetch::ALL.iter().copied().filter(|planner| planner.is_live())
+    }
 }
 
 /// A planner's name that is none.

@@ -17,6 +17,7 @@
 //!
 //! There is no clock, no thread and no policy in here, and nothing ever waits.
 
+mod bucket;
 mod code;
 mod credentials;
 pub mod frame;
@@ -26,6 +27,7 @@ pub mod ring;
 pub mod socket;
 mod statistics;
 
+pub use bucket::Bucket;
 pub use code::ErrorCode;
 pub use credentials::{Credentials, credentials};
 pub use frame::{Frame, FrameError, Outbox, Reader};

@@ -32,5 +32,12 @@ pub const RING_ENTRIES_MOST: u32 = 1 << 16;
 /// used is memory.
 pub const RING_ENTRIES: u32 = 1 << 13;
 
+/// Messages a second that a client sends on average at most. A program that goes through thousands of small files needs two for
+/// each; what there is no room for is not said.
+pub const MESSAGES_PER_S: u32 = 3072;
+
+/// Messages that a client sends at once after a pause at most.
+pub const MESSAGES_BURST: u32 = 8192;
+
 /// Last byte that a file can have (`off_t`); no range ends behind it.
 pub const FILE_BYTES: u64 = i64::MAX as u64;

@@ -24,8 +24,14 @@
 /// How a recording begins.
 pub(crate) const MAGIC: [u8; 19] = *b"foretell-recording\0";
 
-/// The version of the format; another one is refused.
-pub(crate) const VERSION: u16 = 1;
+/// The version of the format that is written.
+pub const VERSION: u16 = 1;
+
+/// The oldest version that is read as well: what jobs have learnt is kept when the program changes.
+///
+/// A new field, of an event or of the summary, makes another [`VERSION`]: it is written last, `read.rs` takes it from files of
+/// that version on and a value for "not known" from older ones, and `tests/kept` gets a file of the version.
+pub const OLDEST_VERSION: u16 = 1;
 
 /// Level of compression: it runs beside the job. Of three recordings level 3, which zstd has by default, was 2% larger, 4% and 5%
 /// smaller, and took 1.3 to 1.7 times the time; level 1 was 3 to 35% larger.

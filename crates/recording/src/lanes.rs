@@ -219,20 +219,13 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FileNumber, FileRecord, Role, Way};
+    use crate::{FileNumber, FileRecord, Role};
 
     /// A job whose roles are given by their parent, and accesses by their role and time.
     fn recording(parents: &[Option<u32>], accesses: &[(u32, u64)], ends: &[(u32, u64)]) -> Recording {
         let role = |parent: &Option<u32>| Role { parent: parent.map(RoleId), name: "p".into(), ordinal: 0 };
-        let access = |&(role, at_ns): &(u32, u64)| Access {
-            role: RoleId(role),
-            file: FileNumber(0),
-            first_page: 0,
-            pages: 1,
-            at_ns,
-            waited_ns: 0,
-            way: Way::Read,
-        };
+        let access =
+            |&(role, at_ns): &(u32, u64)| Access { at_ns, ..Access::read(RoleId(role), FileNumber(0), 0, 1) };
         Recording {
             roles: parents.iter().map(role).collect(),
             files: vec![FileRecord { path: "/f".into(), dev: 0, ino: 1, size: 1, mtime_ns: 0 }],

@@ -26,7 +26,7 @@ mod write;
 use std::path::PathBuf;
 
 pub use error::{ReadError, WriteError};
-pub use format::is_recording;
+pub use format::{OLDEST_VERSION, VERSION, is_recording};
 pub use lanes::{LANES, Lane, lanes, lanes_of};
 pub use lineage::Lineage;
 pub use similar::{agreement, agreement_in_order};
@@ -134,6 +134,15 @@ pub struct Access {
     pub waited_ns: u64,
     /// How.
     pub way: Way,
+}
+
+impl Access {
+    /// A read of so many pages at the start of the run, that nobody waited for: what an access is unless more is said of
+    /// it (`Access { at_ns, ..Access::read(…) }`).
+    #[must_use]
+    pub const fn read(role: RoleId, file: FileNumber, first_page: u32, pages: u32) -> Access {
+        Access { role, file, first_page, pages, at_ns: 0, waited_ns: 0, way: Way::Read }
+    }
 }
 
 /// What else is known of a file or a role. Each is recorded once: a writer skips what it was told before.

@@ -14,7 +14,8 @@ use foretell_numbers::{NumberError, Numbers, unfold};
 
 use crate::error::ReadError;
 use crate::format::{
-    FOLLOWS, KIND, MAGIC, SAME_FILE, SAME_ROLE, Sum, VERSION, WAY, WAY_SHIFT, WINDOW_LOG_MAX, fact, kind,
+    FOLLOWS, KIND, MAGIC, OLDEST_VERSION, SAME_FILE, SAME_ROLE, Sum, VERSION, WAY, WAY_SHIFT, WINDOW_LOG_MAX,
+    fact, kind,
 };
 use crate::state::{Bounds, FileState, State};
 use crate::{Access, Fact, FileNumber, FileRecord, Recording, Role, RoleId, Summary, Way, limits};
@@ -70,7 +71,7 @@ fn read(path: &Path, bytes: impl BufRead, bounds: Bounds) -> Result<Recording, R
     let mut version = [0; 2];
     summed.exactly(&mut version).map_err(fail)?;
     let version = u16::from_le_bytes(version);
-    if version != VERSION {
+    if !(OLDEST_VERSION..=VERSION).contains(&version) {
         return Err(ReadError::OtherVersion { path: path.to_owned(), found: version });
     }
     let mut decoder =

@@ -201,8 +201,7 @@ mod tests {
             });
             let (role, file) = (RoleId(0), FileNumber(file as u32));
             let at_ns = recording.accesses.len() as u64;
-            let way = Way::Read;
-            recording.accesses.push(Access { role, file, first_page, pages, at_ns, waited_ns: 0, way });
+            recording.accesses.push(Access { at_ns, ..Access::read(role, file, first_page, pages) });
         }
         recording
     }

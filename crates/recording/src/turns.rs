@@ -114,19 +114,11 @@ impl Turns<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Fact, FileNumber, FileRecord, Role, RoleId, Way};
+    use crate::{Fact, FileNumber, FileRecord, Role, RoleId};
 
     /// A job whose roles are given by parent, program and the time from and to which they read.
     fn recording(roles: &[(Option<u32>, &str, u64, u64)]) -> Recording {
-        let access = |(role, at_ns)| Access {
-            role: RoleId(role),
-            file: FileNumber(role),
-            first_page: 0,
-            pages: 1,
-            at_ns,
-            waited_ns: 0,
-            way: Way::Read,
-        };
+        let access = |(role, at_ns)| Access { at_ns, ..Access::read(RoleId(role), FileNumber(role), 0, 1) };
         let (mut accesses, mut facts) = (Vec::new(), Vec::new());
         // Times are in units of 10 ms, and a role reads every 10 ms.
         for (role, &(_, _, from, to)) in (0..).zip(roles).filter(|(_, (_, _, from, to))| to > from) {

@@ -300,8 +300,7 @@ mod tests {
     }
 
     fn access(role: u32, file: u32) -> Event {
-        let (role, file) = (RoleId(role), FileNumber(file));
-        Event::Access(Access { role, file, first_page: 7, pages: 1, at_ns: 3, waited_ns: 0, way: Way::Read })
+        Event::Access(Access { at_ns: 3, ..Access::read(RoleId(role), FileNumber(file), 7, 1) })
     }
 
     #[test]

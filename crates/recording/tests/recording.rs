@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use foretell_recording::{
-    Access, Event, Fact, FileNumber, FileRecord, Recording, Role, RoleId, Summary, Way, WriteError, Writer,
-    is_recording, limits,
+    Access, Event, Fact, FileNumber, FileRecord, OLDEST_VERSION, Recording, Role, RoleId, Summary, VERSION,
+    Way, WriteError, Writer, is_recording, limits,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -124,6 +124,16 @@ fn every_truncation_is_refused() {
     }
     let longer = [&bytes[..], &[0]].concat();
     assert!(refusal(&longer).contains("something follows its end"));
+}
+
+/// `kept` has what [`small`] is in each version.
+#[test]
+fn what_each_version_has_written_is_read() {
+    for version in OLDEST_VERSION..=VERSION {
+        let path = format!("{}/tests/kept/version-{version}", env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(std::fs::read(&path).unwrap()[19..21], version.to_le_bytes());
+        assert_eq!(Recording::read(&path).unwrap(), small(), "{version}");
+    }
 }
 
 #[test]

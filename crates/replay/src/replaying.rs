@@ -117,26 +117,7 @@ impl Told {
     pub(crate) fn managers(&self) -> ManagerCounters {
         let mut all = ManagerCounters::default();
         for &manager in &self.managers {
-            let ManagerCounters {
-                consulted,
-                overruled,
-                placeholders_used,
-                revocations,
-                reinstatements,
-                predicted,
-                unpredicted,
-                skipped,
-                lists_discarded,
-            } = self.engine.manager_counters(manager);
-            all.consulted += consulted;
-            all.overruled += overruled;
-            all.placeholders_used += placeholders_used;
-            all.revocations += revocations;
-            all.reinstatements += reinstatements;
-            all.predicted += predicted;
-            all.unpredicted += unpredicted;
-            all.skipped += skipped;
-            all.lists_discarded += lists_discarded;
+            all += self.engine.manager_counters(manager);
         }
         all
     }

@@ -36,36 +36,16 @@ pub enum Criterion {
     },
 }
 
-/// How to look a counter up.
-type Look = fn(&Counters, &ManagerCounters) -> u64;
-
 /// All counters by name: those of the engine, then those of its managers, which are added up.
-const COUNTERS: &[(&str, Look)] = &[
-    ("references", |c, _| c.references),
-    ("hits", |c, _| c.hits),
-    ("demand_fetches", |c, _| c.demand_fetches),
-    ("prefetches", |c, _| c.prefetches),
-    ("prefetches_useful", |c, _| c.prefetches_useful),
-    ("prefetches_late", |c, _| c.prefetches_late),
-    ("prefetches_wasted", |c, _| c.prefetches_wasted),
-    ("evictions", |c, _| c.evictions),
-    ("evictions_refused", |c, _| c.evictions_refused),
-    ("foreign_evictions", |c, _| c.foreign_evictions),
-    ("consulted", |_, m| m.consulted),
-    ("overruled", |_, m| m.overruled),
-    ("placeholders_used", |_, m| m.placeholders_used),
-    ("revocations", |_, m| m.revocations),
-    ("reinstatements", |_, m| m.reinstatements),
-    ("predicted", |_, m| m.predicted),
-    ("unpredicted", |_, m| m.unpredicted),
-    ("skipped", |_, m| m.skipped),
-    ("lists_discarded", |_, m| m.lists_discarded),
-];
+fn values(counters: Counters, managers: ManagerCounters) -> impl Iterator<Item = (&'static str, u64)> {
+    let of_engine = Counters::TABLE.iter().map(move |counter| (counter.name, (counter.of)(&counters)));
+    of_engine.chain(ManagerCounters::TABLE.iter().map(move |counter| (counter.name, (counter.of)(&managers))))
+}
 
 impl Criterion {
     /// The names of all counters.
     pub fn counters() -> impl Iterator<Item = &'static str> {
-        COUNTERS.iter().map(|(name, _)| *name)
+        values(Counters::default(), ManagerCounters::default()).map(|(name, _)| name)
     }
 
     /// All counters by name, with their values.
@@ -73,7 +53,7 @@ impl Criterion {
         counters: &Counters,
         managers: &ManagerCounters,
     ) -> impl Iterator<Item = (&'static str, u64)> {
-        COUNTERS.iter().map(move |(name, look)| (*name, look(counters, managers)))
+        values(*counters, *managers)
     }
 
     /// Does an engine do this that is told these inputs? Every action is taken at once.
@@ -89,8 +69,8 @@ impl Criterion {
         match *self {
             Criterion::Panics => false,
             Criterion::Exceeds { counter, number } => {
-                let look = COUNTERS.get(counter).map(|(_, look)| look);
-                look.is_some_and(|look| look(&told.engine.counters(), &told.managers()) > number)
+                let value = values(told.engine.counters(), told.managers()).nth(counter);
+                value.is_some_and(|(_, value)| value > number)
             }
         }
     }
@@ -101,7 +81,7 @@ impl fmt::Display for Criterion {
         match *self {
             Criterion::Panics => f.write_str("panics"),
             Criterion::Exceeds { counter, number } => {
-                write!(f, "{}>{number}", COUNTERS.get(counter).map_or("?", |(name, _)| name))
+                write!(f, "{}>{number}", Criterion::counters().nth(counter).unwrap_or("?"))
             }
         }
     }
@@ -135,7 +115,7 @@ impl FromStr for Criterion {
         }
         let (name, number) = text.split_once('>').ok_or_else(form)?;
         let (name, number) = (name.trim(), number.trim().parse().map_err(|_| form())?);
-        let counter = COUNTERS.iter().position(|(known, _)| *known == name);
+        let counter = Criterion::counters().position(|known| known == name);
         let counter = counter.ok_or_else(|| UnknownCriterion::Counter { name: name.to_owned() })?;
         Ok(Criterion::Exceeds { counter, number })
     }

@@ -5,6 +5,7 @@
 
 use divan::{Bencher, counter::ItemsCount};
 use foretell_device::catalogue;
+use foretell_policy::{PoolPolicy, Prefetch};
 use foretell_sim::{Cell, Input, PolicyName, simulate};
 use foretell_trace::{DEFAULT_BLOCK_BYTES, Workload};
 
@@ -12,8 +13,12 @@ use foretell_trace::{DEFAULT_BLOCK_BYTES, Workload};
 const WORKLOAD: &str = "zipf:references=300000,objects=50000,alpha=0.8";
 const CACHE_BLOCKS: u32 = 10_000;
 
-const POLICIES: [PolicyName; 4] =
-    [PolicyName::DemandLru, PolicyName::Linux, PolicyName::FixedHorizon, PolicyName::Forestall];
+const POLICIES: [PolicyName; 4] = [
+    PolicyName::Demand(PoolPolicy::Lru),
+    PolicyName::Planner(Prefetch::Linux),
+    PolicyName::Planner(Prefetch::FixedHorizon),
+    PolicyName::Planner(Prefetch::Forestall),
+];
 
 fn main() {
     divan::main();

@@ -7,6 +7,7 @@
 use std::error::Error;
 
 use foretell_device::DeviceParameters;
+use foretell_policy::PoolPolicy;
 use foretell_sim::{Cell, Input, NO_DEVICE, PolicyName, replace_only};
 use foretell_trace::{DEFAULT_BLOCK_BYTES, Workload};
 
@@ -22,9 +23,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         true => Workload::all().to_vec(),
         false => named.iter().map(|name| name.parse()).collect::<Result<Vec<Workload>, _>>()?,
     };
-    let policies: Vec<PolicyName> =
-        PolicyName::all().iter().copied().filter(|p| p.fetches_on_demand()).collect();
-    let names: Vec<&str> = policies.iter().map(|p| p.name().trim_start_matches("demand-")).collect();
+    let policies: Vec<PolicyName> = PolicyName::all().filter(|p| p.fetches_on_demand()).collect();
+    let names: Vec<String> =
+        policies.iter().map(|p| p.to_string().trim_start_matches("demand-").to_owned()).collect();
     println!("| workload | cache blocks | {} | adaptive / better of lru, mru |", names.join(" | "));
     println!("| --- |{}", " ---: |".repeat(policies.len() + 2));
     let mut ratios = Vec::new();
@@ -40,8 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 fetches.push(replace_only(&cell, &input)?.fetches);
             }
             let of = |wanted| policies.iter().position(|p| *p == wanted).map_or(0, |at| fetches[at]);
-            let better = of(PolicyName::DemandLru).min(of(PolicyName::DemandMru));
-            let ratio = of(PolicyName::DemandAdaptive) as f64 / better as f64;
+            let better = of(PolicyName::Demand(PoolPolicy::Lru)).min(of(PolicyName::Demand(PoolPolicy::Mru)));
+            let ratio = of(PolicyName::Demand(PoolPolicy::Adaptive)) as f64 / better as f64;
             let counts: Vec<String> = fetches.iter().map(u64::to_string).collect();
             println!("| {workload} | {cache_blocks} ({percent}%) | {} | {ratio:.3} |", counts.join(" | "));
             ratios.push((ratio, format!("{workload}, {percent}%")));

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use clap::Parser;
 use foretell_device::catalogue;
-use foretell_policy::Beside;
+use foretell_policy::{Beside, PoolPolicy, Prefetch};
 use foretell_sim::{Cell, Hints, Input, Outcome, PolicyName, in_parallel, simulate};
 use foretell_trace::{DEFAULT_BLOCK_BYTES, Workload};
 
@@ -101,8 +101,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for &disks in &args.disks {
             for &seed in &args.seeds {
                 let task = |wrong, policy| Task { workload, disks, seed, wrong, policy };
-                tasks.push(task(None, PolicyName::DemandLru));
-                tasks.push(task(None, PolicyName::Linux));
+                tasks.push(task(None, PolicyName::Demand(PoolPolicy::Lru)));
+                tasks.push(task(None, PolicyName::Planner(Prefetch::Linux)));
                 for &policy in &args.policies {
                     for &lookahead in &args.lookahead {
                         for &percent in &args.percent {
@@ -128,7 +128,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let mut cell = Cell::new(t.policy, t.disks, &args.device, device.clone(), *cache_blocks);
             cell.seed = t.seed;
             cell.demand_first = !args.paper;
-            if t.policy == PolicyName::Informed {
+            if t.policy == PolicyName::Planner(Prefetch::Informed) {
                 cell.beside = if args.unguarded { Beside::Counterfactual } else { Beside::Guard };
             }
             if let Some((kind, percent, lookahead)) = t.wrong {
@@ -193,7 +193,7 @@ fn estimates(tasks: &[Task], outcomes: &[Outcome]) {
     let linux: BTreeMap<_, &Outcome> = tasks
         .iter()
         .zip(outcomes)
-        .filter(|(t, _)| t.wrong.is_none() && t.policy == PolicyName::Linux)
+        .filter(|(t, _)| t.wrong.is_none() && t.policy == PolicyName::Planner(Prefetch::Linux))
         .map(|(t, o)| (place(t), o))
         .collect();
     let mut columns: BTreeMap<(PolicyName, Kind, u32), Vec<(f64, f64)>> = BTreeMap::new();

@@ -9,7 +9,7 @@
 
 use clap::Parser;
 use foretell_device::catalogue;
-use foretell_policy::Beside;
+use foretell_policy::{Beside, Prefetch};
 use foretell_sim::{Cell, Hints, Input, PolicyName, in_parallel, simulate};
 use foretell_trace::{DEFAULT_BLOCK_BYTES, Workload};
 
@@ -129,7 +129,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let run = |&(input, disks, seed): &(usize, u16, u64), late: usize, wrong: Option<(f64, f64)>| {
         let input = &inputs[input][late];
-        let policy = if wrong.is_some() { PolicyName::Informed } else { PolicyName::Linux };
+        let policy = if wrong.is_some() {
+            PolicyName::Planner(Prefetch::Informed)
+        } else {
+            PolicyName::Planner(Prefetch::Linux)
+        };
         let mut cell = Cell::new(policy, disks, "hp97560", device.clone(), 1280);
         (cell.seed, cell.demand_first, cell.processors) = (seed, true, args.processors);
         if let Some((drop_share, perturb_share)) = wrong {

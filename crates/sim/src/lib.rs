@@ -15,6 +15,9 @@
 //! Source: Kimbrel et al., "A Trace-Driven Comparison of Algorithms for Parallel Prefetching and Caching"
 //! (OSDI 1996), section 3.
 
+// A trace's blocks are those of the policy.
+const _: () = assert!(foretell_trace::DEFAULT_BLOCK_BYTES.get() == foretell_policy::DEFAULT_BLOCK_BYTES);
+
 mod advised;
 mod agenda;
 mod cell;

@@ -115,7 +115,7 @@ impl Outcome {
             stall_s: 0.0,
             mean_fetch_ms: 0.0,
             utilization: 0.0,
-            demand_opt_fetches: (cell.policy == PolicyName::DemandOpt).then_some(fetches),
+            demand_opt_fetches: (cell.policy == PolicyName::Optimal).then_some(fetches),
             lower_bound_s: None,
             vs_linux: None,
             estimated_linux_s: None,

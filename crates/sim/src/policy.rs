@@ -1,50 +1,25 @@
-//! The policies by name, and what each means to the engine.
+//! The policies by name, and what each means to the engine. The names are those of the tables of planners
+//! ([`Prefetch`]) and of pools' policies ([`PoolPolicy`]).
 
 use std::fmt;
 use std::str::FromStr;
 
 use foretell_policy::{PoolPolicy, Prefetch};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
+/// What stands before the names of those that fetch on demand.
+const DEMAND: &str = "demand-";
+
 /// A policy that can be simulated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PolicyName {
-    /// Optimal replacement (Belady), fetching on demand.
-    DemandOpt,
-    /// The least recently used block is replaced, fetching on demand.
-    DemandLru,
-    /// The most recently used block is replaced, fetching on demand.
-    DemandMru,
-    /// S3-FIFO replacement, fetching on demand.
-    DemandS3Fifo,
-    /// SIEVE replacement, fetching on demand.
-    DemandSieve,
-    /// The kernel's replacement, fetching on demand.
-    DemandLinux,
-    /// LIRS replacement, fetching on demand.
-    DemandLirs,
-    /// The replacement that does best on a sample of the references, fetching on demand.
-    DemandAdaptive,
-    /// LRU with one-block look-ahead.
-    OneBlock,
-    /// LRU with the doubling clusters of 4.4BSD.
-    Bsd,
-    /// LRU with Linux's readahead.
-    Linux,
-    /// Fixed horizon.
-    FixedHorizon,
-    /// Aggressive on several disks.
-    Aggressive,
-    /// Reverse aggressive, the offline yardstick.
-    ReverseAggressive,
-    /// Forestall.
-    Forestall,
-    /// Forestall for hints that may be partly wrong.
-    Informed,
-    /// Controlled-aggressive of ACFS: aggressive with one batch at a time and a margin of free blocks.
-    ControlledAggressive,
+    /// Optimal replacement (Belady), fetching on demand: `demand-opt`.
+    Optimal,
+    /// A pool's policy, fetching on demand: `demand-` and its name.
+    Demand(PoolPolicy),
+    /// LRU, and a planner that fetches ahead: by its name.
+    Planner(Prefetch),
 }
 
 /// A policy name that is none.
@@ -55,79 +30,25 @@ pub struct UnknownPolicy {
     pub name: String,
 }
 
-const ALL: [PolicyName; 17] = [
-    PolicyName::DemandOpt,
-    PolicyName::DemandLru,
-    PolicyName::DemandMru,
-    PolicyName::DemandS3Fifo,
-    PolicyName::DemandSieve,
-    PolicyName::DemandLinux,
-    PolicyName::DemandLirs,
-    PolicyName::DemandAdaptive,
-    PolicyName::OneBlock,
-    PolicyName::Bsd,
-    PolicyName::Linux,
-    PolicyName::FixedHorizon,
-    PolicyName::Aggressive,
-    PolicyName::ReverseAggressive,
-    PolicyName::Forestall,
-    PolicyName::Informed,
-    PolicyName::ControlledAggressive,
-];
-
 fn names() -> String {
-    ALL.map(PolicyName::name).join(", ")
+    PolicyName::all().map(|policy| policy.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 impl PolicyName {
     /// All policies.
-    #[must_use]
-    pub fn all() -> &'static [PolicyName] {
-        &ALL
-    }
-
-    /// Its name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            PolicyName::DemandOpt => "demand-opt",
-            PolicyName::DemandLru => "demand-lru",
-            PolicyName::DemandMru => "demand-mru",
-            PolicyName::DemandS3Fifo => "demand-s3-fifo",
-            PolicyName::DemandSieve => "demand-sieve",
-            PolicyName::DemandLinux => "demand-linux",
-            PolicyName::DemandLirs => "demand-lirs",
-            PolicyName::DemandAdaptive => "demand-adaptive",
-            PolicyName::OneBlock => "one-block",
-            PolicyName::Bsd => "bsd",
-            PolicyName::Linux => "linux",
-            PolicyName::FixedHorizon => "fixed-horizon",
-            PolicyName::Aggressive => "aggressive",
-            PolicyName::ReverseAggressive => "reverse-aggressive",
-            PolicyName::Forestall => "forestall",
-            PolicyName::Informed => "informed",
-            PolicyName::ControlledAggressive => "controlled-aggressive",
-        }
+    pub fn all() -> impl Iterator<Item = PolicyName> + Clone {
+        let demand = PoolPolicy::all().iter().map(|&policy| PolicyName::Demand(policy));
+        let planners = Prefetch::ALL.iter().filter(|&&planner| planner != Prefetch::None);
+        [PolicyName::Optimal]
+            .into_iter()
+            .chain(demand)
+            .chain(planners.map(|&planner| PolicyName::Planner(planner)))
     }
 
     /// Does it need the references to be disclosed?
     #[must_use]
     pub fn discloses(self) -> bool {
-        matches!(self, PolicyName::DemandOpt) || self.prefetches_by_list()
-    }
-
-    /// Does it prefetch what was disclosed?
-    #[must_use]
-    pub fn prefetches_by_list(self) -> bool {
-        matches!(
-            self,
-            PolicyName::FixedHorizon
-                | PolicyName::Aggressive
-                | PolicyName::ReverseAggressive
-                | PolicyName::Forestall
-                | PolicyName::Informed
-                | PolicyName::ControlledAggressive
-        )
+        self == PolicyName::Optimal || self.prefetch().needs_lists()
     }
 
     /// Does its planner ask for compute and access times?
@@ -138,49 +59,57 @@ impl PolicyName {
 
     pub(crate) fn prefetch(self) -> Prefetch {
         match self {
-            _ if self.fetches_on_demand() => Prefetch::None,
-            PolicyName::OneBlock => Prefetch::OneBlock,
-            PolicyName::Bsd => Prefetch::Bsd,
-            PolicyName::Linux => Prefetch::Linux,
-            PolicyName::FixedHorizon => Prefetch::FixedHorizon,
-            PolicyName::Aggressive => Prefetch::Aggressive,
-            PolicyName::ReverseAggressive => Prefetch::ReverseAggressive,
-            PolicyName::Forestall => Prefetch::Forestall,
-            PolicyName::Informed => Prefetch::Informed,
-            // What is left prefetches by list.
-            _ => Prefetch::ControlledAggressive,
+            PolicyName::Planner(planner) => planner,
+            PolicyName::Optimal | PolicyName::Demand(_) => Prefetch::None,
         }
     }
 
     /// Does it only replace, and fetch on demand? Then its fetches can be counted without a device.
     #[must_use]
     pub fn fetches_on_demand(self) -> bool {
-        self == PolicyName::DemandOpt || self.replacement().is_some()
-    }
-
-    /// The replacement of which it counts the demand fetches, `None` for one that prefetches or knows the
-    /// future.
-    #[must_use]
-    pub fn replacement(self) -> Option<PoolPolicy> {
-        self.name().strip_prefix("demand-")?.parse().ok()
+        self.prefetch() == Prefetch::None
     }
 
     /// The directive that it takes; LRU needs none.
     pub(crate) fn pool_policy(self) -> Option<PoolPolicy> {
-        self.replacement().filter(|policy| *policy != PoolPolicy::default())
+        match self {
+            PolicyName::Demand(policy) => Some(policy).filter(|&policy| policy != PoolPolicy::default()),
+            PolicyName::Optimal | PolicyName::Planner(_) => None,
+        }
+    }
+}
+
+/// Without a planner it is LRU, fetching on demand.
+impl From<Prefetch> for PolicyName {
+    fn from(planner: Prefetch) -> PolicyName {
+        match planner {
+            Prefetch::None => PolicyName::Demand(PoolPolicy::default()),
+            planner => PolicyName::Planner(planner),
+        }
     }
 }
 
 impl fmt::Display for PolicyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        match self {
+            PolicyName::Optimal => f.pad("demand-opt"),
+            PolicyName::Demand(policy) => f.pad(&format!("{DEMAND}{policy}")),
+            PolicyName::Planner(planner) => planner.fmt(f),
+        }
+    }
+}
+
+/// As its name.
+impl Serialize for PolicyName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
 impl FromStr for PolicyName {
     type Err = UnknownPolicy;
     fn from_str(name: &str) -> Result<PolicyName, UnknownPolicy> {
-        let found = ALL.into_iter().find(|p| p.name() == name);
+        let found = PolicyName::all().find(|policy| policy.to_string() == name);
         found.ok_or_else(|| UnknownPolicy { name: name.to_owned() })
     }
 }
@@ -190,12 +119,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_replacement_can_be_simulated() {
+    fn every_name_reads_back_and_is_unique() {
+        let names: std::collections::BTreeSet<String> = PolicyName::all().map(|p| p.to_string()).collect();
+        assert_eq!(names.len(), PolicyName::all().count());
+        for policy in PolicyName::all() {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        let says = "none".parse::<PolicyName>().unwrap_err().to_string();
+        assert!(says.contains("demand-opt, demand-lru, ") && says.contains(", one-block, "), "{says}");
+    }
+
+    #[test]
+    fn every_replacement_and_every_planner_can_be_simulated() {
         for policy in PoolPolicy::all() {
             let name: PolicyName = format!("demand-{policy}").parse().unwrap();
-            assert_eq!((name.replacement(), name.fetches_on_demand()), (Some(*policy), true));
+            assert_eq!((name, name.fetches_on_demand()), (PolicyName::Demand(*policy), true));
         }
-        assert_eq!(PolicyName::DemandOpt.replacement(), None);
-        assert_eq!(PolicyName::Linux.replacement(), None);
+        for planner in Prefetch::ALL.iter().filter(|&&planner| planner != Prefetch::None) {
+            assert_eq!(planner.name().parse(), Ok(PolicyName::from(*planner)));
+        }
+    }
+
+    #[test]
+    fn what_needs_the_future_says_so() {
+        let needing = PolicyName::all().filter(|policy| policy.discloses()).map(|policy| policy.to_string());
+        assert_eq!(
+            needing.collect::<Vec<_>>(),
+            [
+                "demand-opt",
+                "controlled-aggressive",
+                "fixed-horizon",
+                "aggressive",
+                "forestall",
+                "informed",
+                "reverse-aggressive"
+            ]
+        );
     }
 }

@@ -68,7 +68,7 @@ fn checked(cell: &Cell) -> Result<(), SimError> {
 pub fn replace_only(cell: &Cell, input: &Input) -> Result<Outcome, SimError> {
     checked(cell)?;
     let fetches = match cell.policy {
-        PolicyName::DemandOpt => belady_fetches(&input.dense(), cell.cache_blocks),
+        PolicyName::Optimal => belady_fetches(&input.dense(), cell.cache_blocks),
         _ => {
             let mut counting = Counting::new(cell, &input.survey)?;
             let longest = input.processes.iter().map(Vec::len).max().unwrap_or(0);
@@ -95,7 +95,7 @@ pub fn replace_only_streamed(
     references: impl Iterator<Item = Result<(u32, u32, u64), TraceError>>,
 ) -> Result<Outcome, SimError> {
     checked(cell)?;
-    if cell.policy == PolicyName::DemandOpt {
+    if cell.policy == PolicyName::Optimal {
         return Err(SimError::NotOnline { policy: cell.policy });
     }
     let mut counting = Counting::new(cell, survey)?;
@@ -112,6 +112,7 @@ pub fn replace_only_streamed(
 mod tests {
     use super::*;
     use foretell_device::DeviceParameters;
+    use foretell_policy::PoolPolicy;
 
     fn fetches(references: &[u32], cache_blocks: u32, policy: PolicyName) -> u64 {
         let device = DeviceParameters::uniform(0.0, u64::MAX);
@@ -124,10 +125,10 @@ mod tests {
     #[test]
     fn two_passes_over_four_blocks_with_room_for_three() {
         let references = [0, 1, 2, 3, 0, 1, 2, 3];
-        assert_eq!(fetches(&references, 3, PolicyName::DemandLru), 8);
+        assert_eq!(fetches(&references, 3, PolicyName::Demand(PoolPolicy::Lru)), 8);
         // MRU gives up 2 for 3, finds 0 and 1, gives up 1 for 2, and finds 3.
-        assert_eq!(fetches(&references, 3, PolicyName::DemandMru), 5);
-        assert_eq!(fetches(&references, 1, PolicyName::DemandLru), 8);
-        assert_eq!(fetches(&references, 4, PolicyName::DemandMru), 4);
+        assert_eq!(fetches(&references, 3, PolicyName::Demand(PoolPolicy::Mru)), 5);
+        assert_eq!(fetches(&references, 1, PolicyName::Demand(PoolPolicy::Lru)), 8);
+        assert_eq!(fetches(&references, 4, PolicyName::Demand(PoolPolicy::Mru)), 4);
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::num::NonZeroU32;
 
 use foretell_device::{DemandFirst, Device, Options};
-use foretell_policy::{Beside, Config, Engine, Layout, Nanos, Order, Residency, Tap};
+use foretell_policy::{Beside, Config, Engine, Layout, Nanos, Order, Prefetch, Residency, Tap};
 use foretell_trace::{Blocks, TraceError, TraceReader};
 
 use crate::cell::{Cell, Reverse};
@@ -46,7 +46,7 @@ pub fn simulate(cell: &Cell, input: &Input) -> Result<Outcome, SimError> {
 /// As [`simulate`].
 pub fn simulate_tapped(cell: &Cell, input: &Input, tap: Option<Box<dyn Tap>>) -> Result<Outcome, SimError> {
     let run = match (cell.policy, cell.reverse) {
-        (PolicyName::ReverseAggressive, None) => reverse::best(cell, input)?,
+        (PolicyName::Planner(Prefetch::ReverseAggressive), None) => reverse::best(cell, input)?,
         (_, reverse) => run(cell, input, reverse, tap)?,
     };
     let mut outcome = outcome(cell, &input.survey, &run);
@@ -165,7 +165,7 @@ pub(crate) fn run(
     tap: Option<Box<dyn Tap>>,
 ) -> Result<Run, SimError> {
     let (mut engine, hardware) = equip(cell, &input.survey, tap)?;
-    let reverse = reverse.filter(|_| cell.policy == PolicyName::ReverseAggressive);
+    let reverse = reverse.filter(|_| cell.policy == PolicyName::Planner(Prefetch::ReverseAggressive));
     let enrolled = enrol(cell, &mut engine, input.processes.len())?;
     let control = cell.control.as_deref();
     let given = control.and_then(|control| control.list.as_ref());
@@ -208,9 +208,9 @@ fn outcome(cell: &Cell, survey: &Survey, run: &Run) -> Outcome {
     let counters = engine.counters();
     let estimated = engine.counterfactual();
     let horizon = match cell.policy {
-        PolicyName::FixedHorizon | PolicyName::Forestall | PolicyName::Informed => {
-            Some(engine.config().fixed_horizon())
-        }
+        PolicyName::Planner(Prefetch::FixedHorizon)
+        | PolicyName::Planner(Prefetch::Forestall)
+        | PolicyName::Planner(Prefetch::Informed) => Some(engine.config().fixed_horizon()),
         _ => cell.horizon,
     };
     Outcome {

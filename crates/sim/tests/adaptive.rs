@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use foretell_device::DeviceParameters;
+use foretell_policy::PoolPolicy;
 use foretell_sim::{Cell, Input, NO_DEVICE, PolicyName, replace_only};
 use foretell_trace::{DEFAULT_BLOCK_BYTES, Workload};
 
@@ -19,7 +20,8 @@ fn ratios(workload: &str, seed: u64) -> Vec<f64> {
     let ratio = |percent: u64| {
         let cache_blocks = (distinct * percent / 100) as u32;
         let of = |policy| fetches(policy, cache_blocks) as f64;
-        of(PolicyName::DemandAdaptive) / of(PolicyName::DemandLru).min(of(PolicyName::DemandMru))
+        of(PolicyName::Demand(PoolPolicy::Adaptive))
+            / of(PolicyName::Demand(PoolPolicy::Lru)).min(of(PolicyName::Demand(PoolPolicy::Mru)))
     };
     [10, 25, 50, 75].map(ratio).to_vec()
 }

@@ -6,7 +6,7 @@ mod given;
 use std::collections::BTreeSet;
 
 use foretell_device::catalogue;
-use foretell_policy::{Action, Input as Told, Nanos, Tap};
+use foretell_policy::{Action, Input as Told, Nanos, PoolPolicy, Prefetch, Tap};
 use foretell_sim::{
     Advised, Advisory, Batch, Cell, Hints, Input, Outcome, PolicyName, simulate, simulate_tapped,
 };
@@ -33,8 +33,12 @@ fn small(random: &mut Random) -> Input {
 fn some_cell(random: &mut Random, seed: u64) -> Cell {
     let devices = ["hp97560", "cloud", "nvme"];
     let device = catalogue::find(devices[random.below(3)]).unwrap();
-    let policies =
-        [PolicyName::Informed, PolicyName::Forestall, PolicyName::Aggressive, PolicyName::DemandMru];
+    let policies = [
+        PolicyName::Planner(Prefetch::Informed),
+        PolicyName::Planner(Prefetch::Forestall),
+        PolicyName::Planner(Prefetch::Aggressive),
+        PolicyName::Demand(PoolPolicy::Mru),
+    ];
     let policy = policies[random.below(4)];
     let mut cell = Cell::new(policy, 1 + random.below(3) as u16, "some", device, 2 + random.below(40) as u32);
     cell.demand_first = true;
@@ -108,11 +112,11 @@ fn steering_gains_beside_the_kernel_and_with_its_faults() {
         check(&cell, &outcome, 0);
         outcome
     };
-    let plain = run(PolicyName::DemandLru, None);
+    let plain = run(PolicyName::Demand(PoolPolicy::Lru), None);
     assert!(plain.advised.unwrap().read_ahead > 1000, "the kernel reads ahead by itself");
     assert_eq!(plain.advised.unwrap().vanished, 0);
     for (faults, most) in [(None, 0.7), (Some(1), 0.8), (Some(2), 0.8)] {
-        let steered = run(PolicyName::Informed, faults);
+        let steered = run(PolicyName::Planner(Prefetch::Informed), faults);
         let ratio = steered.elapsed_s / plain.elapsed_s;
         assert!(ratio < most, "{faults:?}: {ratio}");
         assert_eq!(steered.advised.unwrap().lost > 0, faults.is_some());
@@ -167,8 +171,13 @@ fn a_block_that_was_read_ahead_overtakes_others_once_it_is_waited_for() {
         (0..600u64).flat_map(|i| (0..3).map(move |process| (process, process, i / 2 * 7 + i % 2, 100_000)));
     let input = given::input(reads);
     let run = |promote| {
-        let mut cell =
-            Cell::new(PolicyName::DemandLru, 1, "hp97560", catalogue::find("hp97560").unwrap(), 1280);
+        let mut cell = Cell::new(
+            PolicyName::Demand(PoolPolicy::Lru),
+            1,
+            "hp97560",
+            catalogue::find("hp97560").unwrap(),
+            1280,
+        );
         (cell.demand_first, cell.promote) = (true, promote);
         cell.advisory = Some(Advisory { faults: None });
         simulate(&cell, &input).unwrap().ends_ns

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use foretell_device::DeviceParameters;
-use foretell_policy::{Block, FileId, PoolPolicy};
+use foretell_policy::{Block, FileId, PoolPolicy, Prefetch};
 use foretell_sim::{Cell, Control, Input, InputReference, PolicyName, Survey, replace_only, simulate};
 use foretell_testkit::{fetches, seeded};
 use proptest::prelude::*;
@@ -55,7 +55,7 @@ proptest! {
         let levels = (-1..2).zip(mru).map(|(level, mru)| (level, if mru { PoolPolicy::Mru } else { PoolPolicy::Lru }));
         let control = Control { files, levels: levels.collect(), list: None };
         let input = input(&[references]);
-        let cell = cell(PolicyName::DemandLru, cache_blocks, control);
+        let cell = cell(PolicyName::Demand(PoolPolicy::Lru), cache_blocks, control);
         let run = simulate(&cell, &input).unwrap();
         prop_assert_eq!(run.fetches, replace_only(&cell, &input).unwrap().fetches);
     }
@@ -67,7 +67,7 @@ proptest! {
         let input = input(&[references]);
         let counted = |files: Vec<Option<i32>>| {
             let control = Control { files, levels: vec![(0, PoolPolicy::Mru)], list: None };
-            replace_only(&cell(PolicyName::DemandLru, cache_blocks, control), &input).unwrap().fetches
+            replace_only(&cell(PolicyName::Demand(PoolPolicy::Lru), cache_blocks, control), &input).unwrap().fetches
         };
         prop_assert_eq!(counted(vec![Some(0); 3]), fetches::mru(&dense, cache_blocks as usize));
         prop_assert_eq!(counted(vec![None; 3]), fetches::lru(&dense, cache_blocks as usize));
@@ -78,7 +78,7 @@ proptest! {
     fn a_list_in_the_traces_order_is_complete_hints(references in references(), cache_blocks in 4u32..30) {
         let list = references.iter().map(|&(file, block)| Block::new(FileId(file), block)).collect();
         let input = input(&[references]);
-        for policy in [PolicyName::Forestall, PolicyName::Aggressive, PolicyName::DemandOpt] {
+        for policy in [PolicyName::Planner(Prefetch::Forestall), PolicyName::Planner(Prefetch::Aggressive), PolicyName::Optimal] {
             let files = vec![Some(0); 3];
             let own = Control { files: files.clone(), ..Control::default() };
             let own = simulate(&cell(policy, cache_blocks, own), &input).unwrap();
@@ -100,7 +100,7 @@ proptest! {
         let input = input(&processes);
         for policy in PolicyName::all() {
             let control = Control { files: files.clone(), levels: Vec::new(), list: Some(Vec::clone(&list)) };
-            let outcome = simulate(&cell(*policy, cache_blocks, control), &input).unwrap();
+            let outcome = simulate(&cell(policy, cache_blocks, control), &input).unwrap();
             prop_assert_eq!(outcome.elapsed_ns, outcome.compute_ns + outcome.driver_ns + outcome.stall_ns);
             prop_assert_eq!(outcome.references, input.references());
         }
@@ -117,7 +117,7 @@ fn files_without_a_rule_are_left_to_the_kernel() {
     let input = input(&[mixed]);
     let fetches = |files: Vec<Option<i32>>| {
         let control = Control { files, levels: vec![(0, PoolPolicy::Mru)], list: None };
-        replace_only(&cell(PolicyName::DemandLru, 8, control), &input).unwrap().fetches
+        replace_only(&cell(PolicyName::Demand(PoolPolicy::Lru), 8, control), &input).unwrap().fetches
     };
     let (all_lru, scan_mru) = (fetches(vec![None; 3]), fetches(vec![Some(0), None, None]));
     assert!(scan_mru < all_lru, "{scan_mru} {all_lru}");

@@ -5,7 +5,7 @@
 mod given;
 
 use foretell_device::catalogue;
-use foretell_policy::Beside;
+use foretell_policy::{Beside, Prefetch};
 use foretell_sim::{Cell, Input, Outcome, PolicyName, simulate};
 use foretell_testkit::perturb::Random;
 
@@ -25,7 +25,7 @@ fn at_random(processes: u32, reads: u64, blocks: usize, every: usize, compute_ns
 
 fn plain(input: &Input, device: &str, processors: u16, cache_blocks: u32) -> Outcome {
     let model = catalogue::find(device).unwrap();
-    let mut cell = Cell::new(PolicyName::Linux, 1, device, model, cache_blocks);
+    let mut cell = Cell::new(PolicyName::Planner(Prefetch::Linux), 1, device, model, cache_blocks);
     (cell.demand_first, cell.beside, cell.processors) = (true, Beside::Counterfactual, processors);
     simulate(&cell, input).unwrap()
 }

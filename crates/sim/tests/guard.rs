@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use foretell_device::catalogue;
-use foretell_policy::Beside;
+use foretell_policy::{Beside, Prefetch};
 use foretell_sim::{Cell, Hints, Input, Outcome, PolicyName, simulate};
 use foretell_trace::{DEFAULT_BLOCK_BYTES, Workload};
 
@@ -27,9 +27,10 @@ fn run(input: &Input, policy: PolicyName, disks: u16, beside: Beside, wrong: &[f
 #[test]
 fn half_of_the_hints_wrong_is_no_slower_than_the_plain_kernel() {
     let input = input(&["ld"]);
-    let linux = run(&input, PolicyName::Linux, 1, Beside::Nothing, &[]);
-    let ratio =
-        |beside, wrong| run(&input, PolicyName::Informed, 1, beside, &[wrong]).elapsed_s / linux.elapsed_s;
+    let linux = run(&input, PolicyName::Planner(Prefetch::Linux), 1, Beside::Nothing, &[]);
+    let ratio = |beside, wrong| {
+        run(&input, PolicyName::Planner(Prefetch::Informed), 1, beside, &[wrong]).elapsed_s / linux.elapsed_s
+    };
     let (left_alone, guarded) = (ratio(Beside::Counterfactual, 0.5), ratio(Beside::Guard, 0.5));
     assert!(left_alone > 1.2 && guarded < 1.02, "{left_alone} without the guard, {guarded} with it");
     let (complete, guarded) = (ratio(Beside::Counterfactual, 0.0), ratio(Beside::Guard, 0.0));
@@ -41,8 +42,8 @@ fn hints_of_another_job_cost_less_than_2_per_cent() {
     // All of them name other blocks of the same files.
     for (workload, disks) in [("cscope2", 1), ("cscope2", 4), ("cscope1", 1), ("ld", 16)] {
         let input = input(&[workload]);
-        let linux = run(&input, PolicyName::Linux, disks, Beside::Nothing, &[]);
-        let guarded = run(&input, PolicyName::Informed, disks, Beside::Guard, &[1.0]);
+        let linux = run(&input, PolicyName::Planner(Prefetch::Linux), disks, Beside::Nothing, &[]);
+        let guarded = run(&input, PolicyName::Planner(Prefetch::Informed), disks, Beside::Guard, &[1.0]);
         let shadow = guarded.estimated_linux_s.unwrap();
         assert!(guarded.elapsed_s < 1.02 * linux.elapsed_s, "{} of {}", guarded.elapsed_s, linux.elapsed_s);
         assert!(guarded.elapsed_s < 1.02 * shadow, "{} of {shadow}", guarded.elapsed_s);
@@ -53,9 +54,9 @@ fn hints_of_another_job_cost_less_than_2_per_cent() {
 fn nobody_pays_for_what_its_neighbours_fetch_ahead() {
     // All hints are complete. What three others fetch ahead, and when they compute, is in the way of the first one.
     let input = input(&["cscope1", "cscope2", "glimpse", "ld"]);
-    let linux = run(&input, PolicyName::Linux, 4, Beside::Nothing, &[]);
+    let linux = run(&input, PolicyName::Planner(Prefetch::Linux), 4, Beside::Nothing, &[]);
     let worst = |beside| {
-        let with = run(&input, PolicyName::Informed, 4, beside, &[0.0; 4]);
+        let with = run(&input, PolicyName::Planner(Prefetch::Informed), 4, beside, &[0.0; 4]);
         let ratios =
             with.ends_ns.iter().zip(&linux.ends_ns).map(|(with, plain)| *with as f64 / *plain as f64);
         ratios.fold(0.0, f64::max)
@@ -70,7 +71,7 @@ fn the_plain_kernel_beside_several_processes_is_the_plain_kernel() {
     for (workloads, processors) in [(&["cscope1", "ld"][..], 1), (&["cscope1", "cscope2", "ld"], 2)] {
         let input = input(workloads);
         let device = catalogue::find("hp97560").unwrap();
-        let mut cell = Cell::new(PolicyName::Linux, 2, "hp97560", device, 1280);
+        let mut cell = Cell::new(PolicyName::Planner(Prefetch::Linux), 2, "hp97560", device, 1280);
         (cell.demand_first, cell.beside, cell.processors) = (true, Beside::Counterfactual, processors);
         let linux = simulate(&cell, &input).unwrap();
         let ratio = linux.estimated_linux_s.unwrap() / linux.elapsed_s;
@@ -82,7 +83,7 @@ fn the_plain_kernel_beside_several_processes_is_the_plain_kernel() {
 fn a_process_whose_files_are_the_kernels_in_part_is_one_process() {
     let input = input(&["cscope2"]);
     let device = catalogue::find("hp97560").unwrap();
-    let mut cell = Cell::new(PolicyName::Linux, 1, "hp97560", device, 1280);
+    let mut cell = Cell::new(PolicyName::Planner(Prefetch::Linux), 1, "hp97560", device, 1280);
     (cell.demand_first, cell.beside) = (true, Beside::Counterfactual);
     let whole = simulate(&cell, &input).unwrap();
     // Every other file is left to the kernel.

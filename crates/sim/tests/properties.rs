@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use foretell_device::{DeviceParameters, Discipline, catalogue};
-use foretell_policy::Beside;
+use foretell_policy::{Beside, PoolPolicy, Prefetch};
 use foretell_sim::{
     Batch, Cell, Hints, Input, PolicyName, Survey, replace_only, replace_only_streamed, simulate,
     simulate_streamed,
@@ -61,7 +61,7 @@ fn uniform() -> DeviceParameters {
 }
 
 fn cell() -> impl Strategy<Value = Cell> {
-    let policy = prop::sample::select(PolicyName::all());
+    let policy = prop::sample::select(PolicyName::all().collect::<Vec<_>>());
     let discipline = prop::sample::select(&Discipline::ALL[..]);
     let share = prop_oneof![Just(0.0), 0.0..1.0];
     let hints = (share.clone(), share.clone(), share.clone(), share, prop::option::of(1u32..40));
@@ -134,16 +134,16 @@ proptest! {
         let input = Input::read(Given::blocks(&blocks), DEFAULT_BLOCK_BYTES).unwrap();
         let survey = Survey::of(Given::blocks(&blocks), DEFAULT_BLOCK_BYTES).unwrap();
         let naive: [(PolicyName, u64); 3] = [
-            (PolicyName::DemandLru, fetches::lru(&blocks, cache_blocks as usize)),
-            (PolicyName::DemandMru, fetches::mru(&blocks, cache_blocks as usize)),
-            (PolicyName::DemandOpt, fetches::belady(&blocks, cache_blocks as usize)),
+            (PolicyName::Demand(PoolPolicy::Lru), fetches::lru(&blocks, cache_blocks as usize)),
+            (PolicyName::Demand(PoolPolicy::Mru), fetches::mru(&blocks, cache_blocks as usize)),
+            (PolicyName::Optimal, fetches::belady(&blocks, cache_blocks as usize)),
         ];
         for (policy, expected) in naive {
             let cell = Cell::new(policy, 1, "uniform", uniform(), cache_blocks);
             let run = simulate(&cell, &input).unwrap();
             prop_assert_eq!(run.fetches, expected, "{}", policy);
             prop_assert_eq!(replace_only(&cell, &input).unwrap().fetches, expected, "{}", policy);
-            if policy == PolicyName::DemandOpt {
+            if policy == PolicyName::Optimal {
                 prop_assert_eq!(run.demand_opt_fetches, Some(expected));
                 continue;
             }
@@ -168,10 +168,11 @@ fn incomplete_hints_hurt_fixed_horizon_least() {
         cell.hints.drop_share = drop_share;
         simulate(&cell, &input).unwrap().elapsed_ns
     };
-    let [complete, some] = [0.0, 0.1].map(|share| elapsed(PolicyName::FixedHorizon, share));
-    let none = elapsed(PolicyName::DemandLru, 0.0);
+    let [complete, some] =
+        [0.0, 0.1].map(|share| elapsed(PolicyName::Planner(Prefetch::FixedHorizon), share));
+    let none = elapsed(PolicyName::Demand(PoolPolicy::Lru), 0.0);
     assert!(complete < some && some < none, "{complete} {some} {none}");
-    for policy in [PolicyName::Aggressive, PolicyName::Forestall] {
+    for policy in [PolicyName::Planner(Prefetch::Aggressive), PolicyName::Planner(Prefetch::Forestall)] {
         let [complete, incomplete] = [0.0, 0.1].map(|share| elapsed(policy, share));
         assert!(complete < some && some < incomplete, "{policy}: {complete} {some} {incomplete}");
     }
@@ -183,7 +184,11 @@ fn incomplete_hints_hurt_fixed_horizon_least() {
 fn demand_first_pays_for_gaps_in_the_hints() {
     let blocks: Vec<u32> = (0..6).flat_map(|_| 0..400).collect();
     let input = Input::read(Given::blocks(&blocks), DEFAULT_BLOCK_BYTES).unwrap();
-    for policy in [PolicyName::Aggressive, PolicyName::Forestall, PolicyName::FixedHorizon] {
+    for policy in [
+        PolicyName::Planner(Prefetch::Aggressive),
+        PolicyName::Planner(Prefetch::Forestall),
+        PolicyName::Planner(Prefetch::FixedHorizon),
+    ] {
         let elapsed = |drop_share, demand_first| {
             let mut cell = Cell::new(policy, 2, "hp97560", hp97560(), 256);
             cell.hints.drop_share = drop_share;
@@ -203,7 +208,7 @@ fn demand_first_pays_for_gaps_in_the_hints() {
 fn reverse_aggressive_finds_its_best_configuration() {
     let synth: Workload = "synth".parse().unwrap();
     let input = Input::read(synth.open(1), DEFAULT_BLOCK_BYTES).unwrap();
-    let cell = Cell::new(PolicyName::ReverseAggressive, 3, "hp97560", hp97560(), 1280);
+    let cell = Cell::new(PolicyName::Planner(Prefetch::ReverseAggressive), 3, "hp97560", hp97560(), 1280);
     let found = simulate(&cell, &input).unwrap();
     // The best of 120 combinations is 119.46 s; with the forward batch of Table 6, 40, it is 122.99 s.
     assert!(
@@ -224,7 +229,7 @@ fn a_longer_lookahead_is_no_slower() {
     let blocks: Vec<u32> = (0..4).flat_map(|_| 0..600).collect();
     let input = Input::read(Given::blocks(&blocks), DEFAULT_BLOCK_BYTES).unwrap();
     let elapsed = |lookahead| {
-        let mut cell = Cell::new(PolicyName::Aggressive, 1, "hp97560", hp97560(), 256);
+        let mut cell = Cell::new(PolicyName::Planner(Prefetch::Aggressive), 1, "hp97560", hp97560(), 256);
         cell.hints.lookahead = Some(lookahead);
         simulate(&cell, &input).unwrap().elapsed_ns
     };
@@ -239,7 +244,7 @@ fn two_processes_share_the_machine() {
     let mut both = Input::read(Given::blocks(&(0..300).collect::<Vec<_>>()), DEFAULT_BLOCK_BYTES).unwrap();
     both.add(Given::blocks(&(0..300).collect::<Vec<_>>()), DEFAULT_BLOCK_BYTES).unwrap();
     assert_eq!((both.survey.processes, both.survey.file_blocks.len()), (2, 2));
-    let cell = Cell::new(PolicyName::Forestall, 2, "hp97560", hp97560(), 128);
+    let cell = Cell::new(PolicyName::Planner(Prefetch::Forestall), 2, "hp97560", hp97560(), 128);
     let (alone, together) = (simulate(&cell, &one).unwrap(), simulate(&cell, &both).unwrap());
     assert_eq!(together.references, 600);
     assert!(together.elapsed_ns <= 2 * alone.elapsed_ns, "what one waits for, the other computes in");

@@ -4,7 +4,7 @@
 mod given;
 
 use foretell_device::catalogue;
-use foretell_policy::Beside;
+use foretell_policy::{Beside, Prefetch};
 use foretell_sim::{Advisory, Cell, Hints, Input, Outcome, PolicyName, simulate};
 
 const FILES: u32 = 1000;
@@ -25,14 +25,15 @@ fn run(input: &Input, device: &str, policy: PolicyName, cache_blocks: u32, shuff
     cell.demand_first = true;
     cell.advisory = Some(Advisory { faults: None });
     cell.hints = Hints { shuffle_share, ..Hints::default() };
-    cell.beside = if policy == PolicyName::Informed { Beside::Guard } else { Beside::Nothing };
+    cell.beside =
+        if policy == PolicyName::Planner(Prefetch::Informed) { Beside::Guard } else { Beside::Nothing };
     simulate(&cell, input).unwrap()
 }
 
 /// What the job takes beside the plain kernel, and its fetches beside the kernel's.
 fn beside_the_kernel(input: &Input, device: &str, cache_blocks: u32, shuffle_share: f64) -> (f64, f64) {
-    let linux = run(input, device, PolicyName::Linux, cache_blocks, 0.0);
-    let informed = run(input, device, PolicyName::Informed, cache_blocks, shuffle_share);
+    let linux = run(input, device, PolicyName::Planner(Prefetch::Linux), cache_blocks, 0.0);
+    let informed = run(input, device, PolicyName::Planner(Prefetch::Informed), cache_blocks, shuffle_share);
     (informed.elapsed_s / linux.elapsed_s, informed.fetches as f64 / linux.fetches as f64)
 }
 

@@ -79,7 +79,7 @@ impl Format {
     }
 
     pub(crate) fn hint(given: &str) -> String {
-        crate::nearest::nearest(given, NAMES.iter().map(|(_, name)| *name))
+        foretell_nearest::nearest(given, NAMES.iter().map(|(_, name)| *name))
             .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
     }
 }

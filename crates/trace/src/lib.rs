@@ -23,7 +23,6 @@ mod info;
 mod input;
 mod limits;
 mod names;
-mod nearest;
 mod open;
 mod options;
 mod pattern;

@@ -78,7 +78,7 @@ fn recordings() {
 
 #[test]
 fn files_of_one_path_are_one_file_and_those_without_have_their_inode() {
-    use foretell_recording::{Access, Event, FileNumber, FileRecord, Role, RoleId, Summary, Way, Writer};
+    use foretell_recording::{Access, Event, FileNumber, FileRecord, Role, RoleId, Summary, Writer};
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("night");
     let mut writer = Writer::create(&path).unwrap();
@@ -88,9 +88,7 @@ fn files_of_one_path_are_one_file_and_those_without_have_their_inode() {
         let record = FileRecord { path: path.into(), dev: 8, ino, size, mtime_ns: 0 };
         let (role, file) = (RoleId(0), FileNumber(n as u32));
         writer.write(&Event::File(file, record)).unwrap();
-        let (first_page, pages, at_ns, waited_ns) = (0, 1, 0, 0);
-        let access = Access { role, file, first_page, pages, at_ns, waited_ns, way: Way::Read };
-        writer.write(&Event::Access(access)).unwrap();
+        writer.write(&Event::Access(Access::read(role, file, 0, 1))).unwrap();
     }
     writer.finish(Summary::default()).unwrap();
     let (references, meta) = read_with(&path, &ReadOptions::default());

@@ -6,9 +6,8 @@
 
 use std::path::Path;
 
-/// Disks of virtual machines often say that they have an arm. Who waits so long where it begins to read waits for one,
-/// nanoseconds.
-const ARM_NS: u64 = 3_000_000;
+use crate::costs::ARM_NS;
+
 /// Of the last 32 pieces of sequences that waited so many followed a piece of another one: it goes by turns.
 const TURNS: u32 = 8;
 

@@ -30,6 +30,7 @@
 
 mod arm;
 mod asked;
+mod costs;
 mod course;
 mod descents;
 mod habits;

@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::costs::{self, ARM_NS};
 use crate::streams::{PART_PAGES, Piece};
 use crate::walks::{PAGE_BYTES, Wanted};
 
@@ -24,14 +25,8 @@ const REGION_PAGES: u32 = 4096;
 const REGIONS: usize = 2048;
 /// Waits in a region before it is read, however small it is.
 const LEAST_WAITS: u32 = 8;
-/// What devices are taken to give before it has been measured, bytes a second: a disk with an arm, or so many bytes in the time
-/// of a wait, which a cloud volume (1 ms) and flash (100 us) do.
-const RATE: f64 = 100e6;
-const BYTES_IN_A_WAIT: f64 = 131_072.0;
-/// Seconds of measuring that this counts for.
+/// Seconds of measuring that what a device is taken to give counts for.
 const TAKEN_FOR: f64 = 0.25;
-/// Who waits so long for a page, nanoseconds, waits for an arm.
-const ARM_NS: u64 = 3_000_000;
 /// Times what it takes to read a region that must have been waited for it there. At 4 the program is held up for a tenth
 /// of its time at most, should it not come back to the region.
 const ARM_MARGIN: f64 = 4.0;
@@ -209,8 +204,7 @@ impl Scattered {
     /// What must have been waited in a region before its pages that are left are read, nanoseconds.
     fn price_ns(&self, pages: u64, mean_wait_ns: u64) -> f64 {
         let (bytes, seconds) = self.measured;
-        let taken = RATE.max(BYTES_IN_A_WAIT * 1e9 / mean_wait_ns.max(1) as f64);
-        let rate = (taken * TAKEN_FOR + bytes) / (TAKEN_FOR + seconds);
+        let rate = (costs::rate(mean_wait_ns) * TAKEN_FOR + bytes) / (TAKEN_FOR + seconds);
         let margin = if mean_wait_ns >= ARM_NS { ARM_MARGIN } else { 1.0 };
         margin * (pages * PAGE_BYTES) as f64 / rate * 1e9
     }

@@ -20,6 +20,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
+use crate::costs::{self, ARM_NS};
 use crate::habits::Habits;
 use crate::listing::{Entry, Kind};
 use crate::walks::{PAGE_BYTES, Visit, Wanted};
@@ -33,11 +34,6 @@ const ABOVE: usize = 6;
 const LEAST_WAITS: u32 = 32;
 /// Files that are read at a time, where a device does that.
 const AT_A_TIME: f64 = 8.0;
-/// What devices are taken to give, bytes a second, or so many bytes in the time of a wait (`scattered.rs`).
-const RATE: f64 = 100e6;
-const BYTES_IN_A_WAIT: f64 = 131_072.0;
-/// Who waits so long for a file, nanoseconds, waits for an arm.
-const ARM_NS: u64 = 3_000_000;
 /// Files of a tree, and its directories, at most: what is kept of them takes 8 MB. Read ahead they take 256 MB at least.
 const FILES: usize = 1 << 16;
 const DIRECTORIES: usize = 1 << 14;
@@ -154,8 +150,7 @@ impl Top {
     /// Whether what is left of the files that are known takes no longer to be read than has been waited.
     fn is_paid_for(&self) -> bool {
         let by_number_ns = self.left as f64 * self.mean_wait_ns() as f64 / AT_A_TIME;
-        let rate = RATE.max(BYTES_IN_A_WAIT * 1e9 / self.mean_wait_ns().max(1) as f64);
-        let by_bytes_ns = self.left_bytes() as f64 / rate * 1e9;
+        let by_bytes_ns = self.left_bytes() as f64 / costs::rate(self.mean_wait_ns()) * 1e9;
         // Threads that wait beside each other have a device read at a time already, and lose this time once.
         let lost_ns = self.waited_ns.min(self.ended_ns.saturating_sub(self.began_ns));
         lost_ns as f64 >= by_number_ns.max(by_bytes_ns)

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::costs::ARM_NS;
+
 /// Waits that are kept.
 const KEPT: usize = 64;
 /// Of these the longest ones that do not count: one in so many. One that is much longer than all others tells little.
@@ -53,9 +55,6 @@ impl Waits {
 
 /// Waits while nothing was under way that tell what a program would wait by itself.
 const ENOUGH_ALONE: usize = 3;
-
-/// Who waits for less waits for no arm, nanoseconds: 3 ms are half a turn of a disk, and a short movement.
-const ARM_NS: u64 = 3_000_000;
 
 /// What the arm of a disk takes for a movement, from the waits of who reads small pieces, the shortest first; nanoseconds. No device
 /// says whether it has one: many that have none are said to rotate. With an arm most pieces wait for a movement, which takes

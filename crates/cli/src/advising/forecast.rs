@@ -10,6 +10,7 @@ use std::num::NonZero;
 
 use anyhow::{Context, Result};
 use foretell_learn::{LEAST_MEMORY_BYTES, STEERING_BYTES};
+use foretell_policy::Prefetch;
 use foretell_recording::{PAGE_BYTES, Recording, Way};
 use foretell_sim::{
     Batch, Cell, Input, InputReference, LINUX_READAHEAD_BYTES, PolicyName, in_parallel, simulate,
@@ -99,8 +100,8 @@ impl Forecast {
             let blocks = (memory_bytes / block_bytes).max(LEAST_BLOCKS);
             let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
             let (policy, readahead_kb) = match who {
-                Who::Kernel(kb) => (PolicyName::Linux, kb),
-                Who::Foretell => (PolicyName::Informed, LINUX_READAHEAD_BYTES >> 10),
+                Who::Kernel(kb) => (PolicyName::Planner(Prefetch::Linux), kb),
+                Who::Foretell => (PolicyName::Planner(Prefetch::Informed), LINUX_READAHEAD_BYTES >> 10),
             };
             let parameters = device.parameters.clone();
             Cell {
@@ -312,9 +313,8 @@ mod tests {
         for _ in 0..passes {
             for first_page in (0..pages).step_by(8) {
                 at_ns += MS;
-                let (role, file, way) = (RoleId(0), FileNumber(0), Way::Read);
-                let access = Access { role, file, first_page, pages: 8, at_ns, waited_ns: wait_ns, way };
-                recording.accesses.push(access);
+                let read = Access::read(RoleId(0), FileNumber(0), first_page, 8);
+                recording.accesses.push(Access { at_ns, waited_ns: wait_ns, ..read });
                 at_ns += wait_ns;
             }
         }

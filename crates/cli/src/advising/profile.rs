@@ -194,8 +194,9 @@ mod tests {
         };
         let mut recording = Recording { files: (0..files).map(file).collect(), ..Recording::default() };
         for (at, &(role, file, first_page, pages, way, waited_ns)) in accesses.iter().enumerate() {
-            let (role, file, at_ns) = (RoleId(role), FileNumber(file), at as u64 * 1_000_000);
-            recording.accesses.push(Access { role, file, first_page, pages, at_ns, waited_ns, way });
+            let (at_ns, read) =
+                (at as u64 * 1_000_000, Access::read(RoleId(role), FileNumber(file), first_page, pages));
+            recording.accesses.push(Access { at_ns, waited_ns, way, ..read });
         }
         recording.summary.elapsed_ns = 1_000_000_000;
         recording

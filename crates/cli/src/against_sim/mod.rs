@@ -23,6 +23,7 @@ use anyhow::{Context, Result};
 use foretell_analytic::predict::predict;
 use foretell_analytic::workload::{Pattern, Prefetching, Workload};
 use foretell_device::DeviceParameters;
+use foretell_policy::{PoolPolicy, Prefetch};
 use foretell_sim::{Cell, DRIVER_NS, Input, InputReference, PolicyName, simulate};
 use serde::Serialize;
 
@@ -106,9 +107,9 @@ fn pattern_name(workload: &Workload) -> String {
 fn simulated_ms(device: &DeviceParameters, workload: &Workload) -> Result<f64> {
     let input = references(workload);
     let (policy, horizon) = match (workload.pattern, workload.prefetching) {
-        (Pattern::Hinted { horizon }, _) => (PolicyName::FixedHorizon, Some(horizon)),
-        (Pattern::Sequential, Prefetching::Linux { .. }) => (PolicyName::Linux, None),
-        _ => (PolicyName::DemandLru, None),
+        (Pattern::Hinted { horizon }, _) => (PolicyName::Planner(Prefetch::FixedHorizon), Some(horizon)),
+        (Pattern::Sequential, Prefetching::Linux { .. }) => (PolicyName::Planner(Prefetch::Linux), None),
+        _ => (PolicyName::Demand(PoolPolicy::Lru), None),
     };
     // Room for everything in flight; nothing is read twice, so that more changes nothing.
     let cell = Cell {

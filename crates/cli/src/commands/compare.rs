@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,8 +23,6 @@ const MOST_ROUNDS: usize = 1000;
 const MOST_READ_AHEAD_KB: u32 = 1 << 20;
 /// Files whose access pattern is drawn.
 const DRAWN_FILES: usize = 4;
-/// The block in which the pattern is counted.
-const BLOCK_BYTES: u32 = 8192;
 /// Exit code when the job writes or ends otherwise under foretell.
 const DIFFERS: u8 = 1;
 
@@ -192,7 +189,7 @@ fn wanted(args: &Args) -> Result<Wanted> {
 /// What the job reads, drawn.
 fn pattern(compared: &Compared) -> Result<String> {
     let recording = compared.recording();
-    let block_bytes = NonZeroU32::new(BLOCK_BYTES).unwrap_or(NonZeroU32::MIN);
+    let block_bytes = foretell_trace::DEFAULT_BLOCK_BYTES;
     let open = |path: &Path| {
         foretell_trace::open(path, &ReadOptions { block_bytes, ..ReadOptions::default() })
             .map_err(|e| anyhow!("{e}"))

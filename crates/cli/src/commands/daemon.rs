@@ -110,8 +110,9 @@ fn configuration(args: &Args) -> Result<(Configuration, Option<BuffersTable>, St
         bail!("the service has no rules or hints of its own; give them to 'foretell run', which uses it");
     }
     let (limits, in_file) = (file.limits.take().unwrap_or_default(), file.socket.take());
+    limits.check().map_err(|wrong| anyhow!("[limits]: {wrong}"))?;
     let buffers = file.buffers.take();
-    file.prefetch.get_or_insert_with(|| config::name_of(config::PREFETCHES, &Prefetch::FOR_LISTS).to_owned());
+    file.prefetch.get_or_insert_with(|| Prefetch::FOR_LISTS.to_string());
     let flags = Flags {
         budget: args.budget.clone(),
         prefetch: args.prefetch.clone(),

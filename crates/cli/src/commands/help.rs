@@ -2,7 +2,7 @@
 
 use foretell_policy::{PoolPolicy, Prefetch};
 
-use crate::config::{self, ALLOCATIONS, ORDERS, PREFETCHES};
+use crate::config::{ALLOCATIONS, ORDERS, prefetches};
 
 fn names<T>(table: &[(&'static str, T)]) -> String {
     table.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
@@ -17,22 +17,18 @@ pub(super) fn rule() -> String {
     )
 }
 
-fn prefetch_for_lists() -> &'static str {
-    config::name_of(PREFETCHES, &Prefetch::FOR_LISTS)
-}
-
 /// Of `--prefetch` of a run.
 pub(super) fn prefetch() -> String {
     format!(
         "How to prefetch: {} [default: {} with hints, none without]",
-        names(PREFETCHES),
-        prefetch_for_lists()
+        names(&prefetches()),
+        Prefetch::FOR_LISTS
     )
 }
 
 /// Of `--prefetch` of the service.
 pub(super) fn prefetch_disclosed() -> String {
-    format!("How to prefetch what is disclosed, as for 'foretell run' [default: {}]", prefetch_for_lists())
+    format!("How to prefetch what is disclosed, as for 'foretell run' [default: {}]", Prefetch::FOR_LISTS)
 }
 
 /// Of `--order`.

@@ -17,9 +17,10 @@ use std::time::Instant;
 use anyhow::{Result, anyhow, bail};
 use foretell_learn::memory::{self, Whose};
 use foretell_learn::{Lists, Names, STEERING_BYTES};
+use foretell_nearest::nearest;
 use foretell_output::Output;
 use foretell_pagecache::watch::Gather;
-use foretell_pagecache::{Casting, Counts, FileReport, OpenError, Opening, Plane};
+use foretell_pagecache::{Casting, Counters, FileReport, OpenError, Opening, Plane};
 use foretell_recording::Recording;
 use foretelld::{RunManager, Service};
 
@@ -31,7 +32,6 @@ use crate::hints::check::{self, Kind};
 use crate::host::{Host, socket_path};
 use crate::input_log::InputLog;
 use crate::kept::Line;
-use crate::nearest::nearest;
 use crate::partner::Partner;
 use crate::program::{self, NoRoom, NotRun, Program};
 use crate::rule::Rule;
@@ -560,7 +560,7 @@ fn say_what_was_not_steered(stats: &Stats) {
     // That somebody else has dropped a file from the cache says nothing of how the job reads it.
     let is_steered = |file: &&FileReport| {
         let foreign_evictions = file.counts.foreign_evictions;
-        file.counts != Counts { foreign_evictions, ..Counts::default() }
+        file.counts != Counters { foreign_evictions, ..Counters::default() }
     };
     let expected = stats.files.iter().find(is_steered).filter(|_| has_rules && stats.counts.references == 0);
     if let Some(file) = expected {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use foretell_device::Discipline;
+use foretell_nearest::suggestion;
 use foretell_output::Output;
-use foretell_policy::{Beside, Tap};
+use foretell_policy::{Beside, PoolPolicy, Prefetch, Tap};
 use foretell_sim::{
     Advisory, Batch, Cell, Control, DRIVER_NS, Hints, NO_DEVICE, Outcome, PolicyName, SimError, configure,
     in_parallel, replace_only, replace_only_streamed, reproduce, simulate_streamed, simulate_tapped,
@@ -18,7 +19,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::config::Flags;
 use crate::input_log::InputLog;
-use crate::nearest::suggestion;
 use crate::size::Size;
 use crate::sweep::cache::CacheSize;
 use crate::sweep::deployed::Deployed;
@@ -29,6 +29,9 @@ use crate::terminal::{command_line, say, warn};
 
 /// The most processors.
 const MAX_PROCESSORS: u16 = 1024;
+
+/// What all others are compared with.
+const LINUX: PolicyName = PolicyName::Planner(Prefetch::Linux);
 
 /// The paper's cache: 10 MB (section 3.1).
 const PAPER_CACHE_BLOCKS: u32 = 1280;
@@ -89,8 +92,7 @@ pub struct Args {
     /// Which files are kept how, as GLOB=POLICY[,priority=N]: matched against the trace's names; repeatable
     #[arg(long = "rule", value_name = "RULE")]
     rules: Vec<String>,
-    /// Allocation between processes: lru-sp, lru-s, alloc-lru or global-lru
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = super::help::allocation())]
     allocation: Option<String>,
     /// Disclose this list, as 'foretell run' takes it, in place of the trace's own order
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hints_drop", "hints_insert", "hints_perturb", "hints_shuffle"])]
@@ -310,19 +312,19 @@ impl Plan {
         if deployed.controls() {
             let named = args.policy.as_deref().is_some_and(|names| names != "all");
             ensure!(
-                !named || !policies.contains(&PolicyName::DemandMru),
+                !named || !policies.contains(&PolicyName::Demand(PoolPolicy::Mru)),
                 "--policy demand-mru: rules say which files are replaced how; use demand-lru for 'as the rules say'"
             );
-            policies.retain(|&policy| policy != PolicyName::DemandMru);
+            policies.retain(|&policy| policy != PolicyName::Demand(PoolPolicy::Mru));
         }
-        if !args.paper && !counted && !policies.contains(&PolicyName::Linux) {
-            policies.insert(0, PolicyName::Linux);
+        if !args.paper && !counted && !policies.contains(&LINUX) {
+            policies.insert(0, LINUX);
         }
         ensure!(
             !args.advisory || !counted,
             "--advisory: without a device nothing is on its way; give a --device"
         );
-        let offline = [PolicyName::ReverseAggressive, PolicyName::DemandOpt];
+        let offline = [PolicyName::Planner(Prefetch::ReverseAggressive), PolicyName::Optimal];
         if args.advisory {
             let named = args.policy.as_deref().is_some_and(|names| names != "all");
             ensure!(
@@ -350,7 +352,7 @@ impl Plan {
             (None, None) => foretell_trace::DEFAULT_BLOCK_BYTES,
         };
         // The policy of the first cell does not matter: each cell has its own.
-        let mut template = Cell::new(PolicyName::DemandLru, 1, &device_name, device, 1);
+        let mut template = Cell::new(PolicyName::Demand(PoolPolicy::Lru), 1, &device_name, device, 1);
         if args.paper {
             template.driver_ns = DRIVER_NS;
         }
@@ -395,13 +397,13 @@ impl Plan {
     /// Was the plain kernel asked for by name, and not only as what is compared with?
     fn names_linux(args: &Args) -> bool {
         let names = args.policy.as_deref().unwrap_or_default();
-        names.split(',').any(|name| name.trim() == PolicyName::Linux.name())
+        names.split(',').any(|name| name.trim() == Prefetch::Linux.name())
     }
 
     /// A log is of one run, and of one engine.
     fn check_log(&self, args: &Args, path: &Path) -> Result<()> {
         let named = Plan::names_linux(args);
-        let policies = self.policies.iter().filter(|&&policy| named || policy != PolicyName::Linux).count();
+        let policies = self.policies.iter().filter(|&&policy| named || policy != LINUX).count();
         let runs = policies * self.disks.len() * self.caches.len();
         ensure!(
             runs == 1,
@@ -412,7 +414,8 @@ impl Plan {
             "--log-inputs: without a device there is no run to log; give a --device"
         );
         ensure!(
-            self.policies.last() != Some(&PolicyName::ReverseAggressive) || self.template.reverse.is_some(),
+            self.policies.last() != Some(&PolicyName::Planner(Prefetch::ReverseAggressive))
+                || self.template.reverse.is_some(),
             "--log-inputs: the best of many runs is searched for reverse-aggressive; give --reverse F/BATCH"
         );
         InputLog::check(path)
@@ -435,13 +438,14 @@ impl Plan {
                 let cache_blocks = cache.blocks(self.block_bytes.get(), distinct_blocks)?;
                 for &policy in &self.policies {
                     // What is compared with knows nothing of rules, unless it was asked for by name.
-                    let bare = policy == PolicyName::Linux && !names_linux;
+                    let bare = policy == LINUX && !names_linux;
                     // The plain kernel needs no engine beside it, and so no advice.
-                    let advisory = self.template.advisory.filter(|_| policy != PolicyName::Linux);
+                    let advisory = self.template.advisory.filter(|_| policy != LINUX);
                     let control = control.clone().filter(|_| !bare);
                     // Where it costs next to nothing: beside what asks for times anyway.
                     let estimates = !args.paper && !args.advisory && policy.wants_times();
-                    let guarded = policy == PolicyName::Informed && !args.no_guard && !is_deployed;
+                    let guarded =
+                        policy == PolicyName::Planner(Prefetch::Informed) && !args.no_guard && !is_deployed;
                     let beside = match (estimates, guarded) {
                         (true, true) => Beside::Guard,
                         (true, false) => Beside::Counterfactual,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use foretelld::{Counts, FileStatus, ROUNDS, Snapshot, StatusRequest};
+use foretelld::{Counters, FileStatus, ROUNDS, Snapshot, StatusRequest};
 
 use crate::host::{Answer, Host, PATIENCE, Trouble, socket_path};
 use crate::hosts;
@@ -197,12 +197,12 @@ fn heading(snapshot: &Snapshot, viewer: u32) -> String {
     out
 }
 
-fn hits(counts: &Counts) -> String {
+fn hits(counts: &Counters) -> String {
     share(counts.hits, counts.references).map_or("-".to_owned(), percent)
 }
 
 /// What became of the prefetches.
-fn fates(counts: &Counts) -> String {
+fn fates(counts: &Counters) -> String {
     if counts.prefetches == 0 {
         return String::new();
     }
@@ -268,7 +268,7 @@ fn processes(snapshot: &Snapshot, users: &Users) -> Table {
 }
 
 /// Counts in the order in which both tables have them.
-fn in_cells(counts: &Counts) -> [String; 7] {
+fn in_cells(counts: &Counters) -> [String; 7] {
     [
         thousands(counts.references),
         hits(counts),
@@ -333,7 +333,7 @@ mod tests {
     fn of_many_files_those_that_are_read_most_are_shown() {
         let file = |references, cached_bytes| FileStatus {
             cached_bytes,
-            counts: Counts { references, ..Counts::default() },
+            counts: Counters { references, ..Counters::default() },
             ..FileStatus::default()
         };
         let files: Vec<FileStatus> = (0..30).map(|at| file(at / 2, at)).collect();

@@ -92,7 +92,7 @@ struct From {
     #[arg(long)]
     format: Option<String>,
     /// Bytes of a block
-    #[arg(long, value_name = "BYTES", default_value = "8192")]
+    #[arg(long, value_name = "BYTES", default_value_t = foretell_trace::DEFAULT_BLOCK_BYTES)]
     block_bytes: NonZeroU32,
     /// Seed of the workload
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -4,22 +4,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use foretell_analytic::advise::ForHints;
+use foretell_nearest::suggestion;
 use foretell_pagecache::{Options, default_batch};
-use foretell_policy::{Allocation, Order, Prefetch, Revocation};
+use foretell_policy::{Allocation, DEFAULT_BLOCK_BYTES, Order, Prefetch, Revocation};
 
 use super::chosen::{choose, volume_of};
 use super::file::{File, ProcessTable, RevocationTable, RuleEntry};
-use super::names::{ALLOCATIONS, ORDERS, PREFETCHES, name_of, value_of};
+use super::names::{ALLOCATIONS, ORDERS, name_of, prefetches, value_of};
 use super::number::Number;
-use crate::nearest::suggestion;
 use crate::rule::{self, Rule};
 use crate::size::Size;
 
 /// The budget when none is given: half of the memory leaves room for the programs and for the rest of
 /// the page cache.
 const DEFAULT_BUDGET: Size = Size::Percent(50.0);
-/// The block of the papers.
-const DEFAULT_BLOCK_BYTES: u32 = 8 << 10;
 /// The largest batch: the plane's queue of prefetches holds no more.
 const MAX_BATCH: u32 = 4096;
 /// Threads that prefetch at most, unless said otherwise: started as they are needed.
@@ -112,7 +110,7 @@ pub fn resolve(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<E
     let any_hints = controlled.iter().any(|c| c.hints.is_some());
     let chosen = flags.prefetch.as_deref().or(file.prefetch.as_deref());
     let prefetch = match chosen {
-        Some(name) => named("prefetch", PREFETCHES, name)?,
+        Some(name) => named("prefetch", &prefetches(), name)?,
         None if any_hints => Prefetch::FOR_LISTS,
         None => Prefetch::None,
     };
@@ -288,7 +286,7 @@ fn beginning_at(path: &Path, base: &Path) -> PathBuf {
     if path == Path::new("-") { path.to_owned() } else { base.join(path) }
 }
 
-fn named<T: Copy>(what: &str, table: &'static [(&'static str, T)], name: &str) -> Result<T> {
+fn named<T: Copy>(what: &str, table: &[(&'static str, T)], name: &str) -> Result<T> {
     value_of(table, name)
         .ok_or_else(|| anyhow!("unknown {what} '{name}'{}", suggestion(name, table.iter().map(|(n, _)| *n))))
 }
@@ -382,7 +380,7 @@ impl Effective {
         File {
             budget: Some(self.budget.to_string()),
             block: Some(Size::Bytes(self.block_bytes.into()).to_string()),
-            prefetch: Some(name_of(PREFETCHES, &self.prefetch).to_owned()),
+            prefetch: Some(self.prefetch.to_string()),
             batch: Some(Number::Is(self.batch)),
             horizon: self.horizon.map(Number::Is),
             device: None,

@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use foretell_nearest::suggestion;
 use serde::{Deserialize, Serialize};
 use toml::de::{DeTable, DeValue};
 
 use super::number::Number;
-use crate::nearest::suggestion;
 
 /// The largest configuration file, in bytes; a thousand long rules are far below it.
 const MAX_FILE_BYTES: u64 = 4 << 20;

@@ -14,5 +14,5 @@ mod number;
 pub use chosen::{Chosen, DEVICE_DIRECTORY};
 pub use effective::{Controlled, Effective, Flags, Surroundings, asked_for, resolve};
 pub use file::{BuffersTable, ConfigError, File, ProcessTable, RevocationTable, RuleEntry};
-pub use names::{ALLOCATIONS, ORDERS, PREFETCHES, name_of, value_of};
+pub use names::{ALLOCATIONS, ORDERS, prefetches};
 pub use number::{Auto, NotANumber, Number};

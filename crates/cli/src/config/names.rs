@@ -2,17 +2,10 @@
 
 use foretell_policy::{Allocation, Order, Prefetch};
 
-/// Prefetching algorithms. Those that imitate a kernel's own readahead, or need a schedule made offline,
-/// are for the simulator only.
-pub const PREFETCHES: &[(&str, Prefetch)] = &[
-    ("none", Prefetch::None),
-    ("one-block", Prefetch::OneBlock),
-    ("controlled-aggressive", Prefetch::ControlledAggressive),
-    ("fixed-horizon", Prefetch::FixedHorizon),
-    ("aggressive", Prefetch::Aggressive),
-    ("forestall", Prefetch::Forestall),
-    ("informed", Prefetch::Informed),
-];
+/// The planners that a run can have.
+pub fn prefetches() -> Vec<(&'static str, Prefetch)> {
+    Prefetch::live().map(|planner| (planner.name(), planner)).collect()
+}
 
 /// Orders of the fetches of one batch.
 pub const ORDERS: &[(&str, Order)] = &[("ascending", Order::Ascending), ("fcfs", Order::Fcfs)];
@@ -33,4 +26,29 @@ pub fn value_of<T: Copy>(table: &[(&'static str, T)], name: &str) -> Option<T> {
 /// The name of `value`; empty for a value that has none.
 pub fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
     table.iter().find(|(_, known)| known == value).map_or("", |(name, _)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tables of names in `docs/` are written by hand.
+    #[test]
+    fn the_documentation_has_all_planners() {
+        let configuration = include_str!("../../../../docs/configuration.md");
+        let row = configuration.lines().find(|line| line.starts_with("| `prefetch` |")).unwrap();
+        let simulator = include_str!("../../../../docs/simulator.md");
+        for planner in Prefetch::ALL {
+            assert_eq!(
+                row.contains(&format!("`{planner}`,")) || row.contains(&format!("`{planner}` |")),
+                planner.is_live(),
+                "{planner}"
+            );
+            let is_simulated = simulator.lines().any(|line| line.starts_with(&format!("| `{planner}` |")));
+            assert_eq!(is_simulated, *planner != Prefetch::None, "{planner}");
+        }
+        for policy in PoolPolicy::all() {
+            assert!(simulator.contains(&format!("`demand-{policy}`")), "{policy}");
+        }
+    }
 }

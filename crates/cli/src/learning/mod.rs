@@ -294,7 +294,8 @@ fn plan(wanted: &Wanted, job: &Job, before: &[Night]) -> Result<Plan, Unplanned>
     })?;
     let means = Means {
         usable_bytes,
-        free_bytes: memory::free_bytes().unwrap_or(u64::MAX).saturating_sub(memory::own_mapped_bytes()),
+        // Where it is not known, nothing is taken.
+        free_bytes: memory::free_bytes().unwrap_or(0).saturating_sub(memory::own_mapped_bytes()),
         job_bytes: own_bytes(before),
         most_bytes: wanted.most_bytes,
         at_full_rate: foretell_learn::is_at_full_rate(before),

@@ -108,20 +108,15 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foretell_recording::{Access, FileNumber, Recording, RoleId, Summary, Way};
+    use foretell_recording::{Access, FileNumber, Recording, RoleId, Summary};
 
     const SECOND: Duration = Duration::from_secs(1);
 
     /// A night of a hundred seconds, by when its references were made.
     fn night(at_s: impl Iterator<Item = u64>) -> Recording {
         let access = |at_s: u64| Access {
-            role: RoleId(0),
-            file: FileNumber(0),
-            first_page: 0,
-            pages: 1,
             at_ns: at_s * 1_000_000_000,
-            waited_ns: 0,
-            way: Way::Read,
+            ..Access::read(RoleId(0), FileNumber(0), 0, 1)
         };
         Recording {
             accesses: at_s.map(access).collect(),

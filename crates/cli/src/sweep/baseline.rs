@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use foretell_policy::Prefetch;
 use foretell_sim::{Outcome, PolicyName};
 
 /// Sets [`Outcome::vs_linux`] where Linux was run on the same array with the same cache.
 pub fn compare(outcomes: &mut [Outcome]) {
     let linux: BTreeMap<(u16, u32), f64> = outcomes
         .iter()
-        .filter(|o| o.policy == PolicyName::Linux && o.elapsed_s > 0.0)
+        .filter(|o| o.policy == PolicyName::Planner(Prefetch::Linux) && o.elapsed_s > 0.0)
         .map(|o| ((o.disks, o.cache_blocks), o.elapsed_s))
         .collect();
     for o in outcomes {

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use foretell_policy::{Block, FileId, Prefetch};
+use foretell_policy::{Block, FileId};
 use foretell_sim::{Control, PolicyName, Survey};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -83,17 +83,7 @@ impl Deployed {
     /// The policy that a run with this configuration would have, by its simulator's name.
     #[must_use]
     pub fn policy(&self) -> PolicyName {
-        match self.effective.prefetch {
-            Prefetch::None | Prefetch::ReverseAggressive => PolicyName::DemandLru,
-            Prefetch::OneBlock => PolicyName::OneBlock,
-            Prefetch::Bsd => PolicyName::Bsd,
-            Prefetch::Linux => PolicyName::Linux,
-            Prefetch::FixedHorizon => PolicyName::FixedHorizon,
-            Prefetch::Aggressive => PolicyName::Aggressive,
-            Prefetch::Forestall => PolicyName::Forestall,
-            Prefetch::Informed => PolicyName::Informed,
-            Prefetch::ControlledAggressive => PolicyName::ControlledAggressive,
-        }
+        self.effective.prefetch.into()
     }
 
     /// Is there a rule or a list?

@@ -4,9 +4,8 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, bail, ensure};
 use foretell_device::{DeviceParameters, catalogue};
+use foretell_nearest::suggestion;
 use foretell_sim::{Batch, NO_DEVICE, PolicyName, Reverse, SimError};
-
-use crate::nearest::suggestion;
 
 /// The largest array.
 const MAX_DISKS: u16 = 64;
@@ -15,9 +14,10 @@ const MAX_DISKS: u16 = 64;
 pub(crate) fn policies(names: &str, counted: bool) -> Result<Vec<PolicyName>> {
     let possible = |policy: &PolicyName| !counted || policy.fetches_on_demand();
     if names == "all" {
-        return Ok(PolicyName::all().iter().copied().filter(possible).collect());
+        return Ok(PolicyName::all().filter(possible).collect());
     }
-    let known = PolicyName::all().iter().map(|p| p.name()).chain(["all"]);
+    let known: Vec<String> = PolicyName::all().map(|policy| policy.to_string()).collect();
+    let known = known.iter().map(String::as_str).chain(["all"]);
     let mut policies = Vec::new();
     for name in names.split(',').map(str::trim) {
         let policy: PolicyName = name

@@ -389,11 +389,11 @@ impl App {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foretelld::{Counts, FileStatus, ProcessStatus, Status};
+    use foretelld::{Counters, FileStatus, ProcessStatus, Status};
     use proptest::prelude::*;
 
     fn snapshot(uptime_s: f64, references: &[u64]) -> Snapshot {
-        let counts = |references| Counts { references, ..Counts::default() };
+        let counts = |references| Counters { references, ..Counters::default() };
         let process = |(at, references): (usize, &u64)| ProcessStatus {
             pid: 100 + at as u32,
             name: format!("program-{at}"),

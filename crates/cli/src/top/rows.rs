@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use foretelld::{Counts, ManagerStatus, ProcessStatus, Snapshot};
+use foretelld::{Counters, ManagerStatus, ProcessStatus, Snapshot};
 
 use crate::watch::Users;
 use crate::watch::figures::printable;
@@ -15,7 +15,7 @@ use crate::watch::figures::printable;
 /// What was counted in some span of time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Activity {
-    pub(crate) counts: Counts,
+    pub(crate) counts: Counters,
     /// Time that was waited for reads.
     pub(crate) wait_s: f64,
     pub(crate) device_read_bytes: u64,
@@ -25,7 +25,7 @@ impl Activity {
     /// What was added since; `None` when something has become less.
     fn since(self, before: Activity) -> Option<Activity> {
         Some(Activity {
-            counts: difference(self.counts, before.counts)?,
+            counts: self.counts.since(before.counts)?,
             wait_s: (self.wait_s - before.wait_s).max(0.0),
             device_read_bytes: self.device_read_bytes.checked_sub(before.device_read_bytes)?,
         })
@@ -38,21 +38,6 @@ impl Activity {
         self.wait_s += other.wait_s;
         self.device_read_bytes = self.device_read_bytes.saturating_add(other.device_read_bytes);
     }
-}
-
-fn difference(now: Counts, before: Counts) -> Option<Counts> {
-    Some(Counts {
-        references: now.references.checked_sub(before.references)?,
-        hits: now.hits.checked_sub(before.hits)?,
-        demand_fetches: now.demand_fetches.checked_sub(before.demand_fetches)?,
-        prefetches: now.prefetches.checked_sub(before.prefetches)?,
-        prefetches_useful: now.prefetches_useful.checked_sub(before.prefetches_useful)?,
-        prefetches_late: now.prefetches_late.checked_sub(before.prefetches_late)?,
-        prefetches_wasted: now.prefetches_wasted.checked_sub(before.prefetches_wasted)?,
-        evictions: now.evictions.checked_sub(before.evictions)?,
-        evictions_refused: now.evictions_refused.checked_sub(before.evictions_refused)?,
-        foreign_evictions: now.foreign_evictions.checked_sub(before.foreign_evictions)?,
-    })
 }
 
 /// By what a row is known again.
@@ -256,7 +241,7 @@ mod tests {
     fn snapshot(uptime_s: f64, rows: &[(u32, u64)]) -> Snapshot {
         let process = |(pid, references): &(u32, u64)| ProcessStatus {
             pid: *pid,
-            counts: Counts { references: *references, ..Counts::default() },
+            counts: Counters { references: *references, ..Counters::default() },
             ..ProcessStatus::default()
         };
         let cache = Status { processes: rows.iter().map(process).collect(), ..Status::default() };
@@ -301,7 +286,7 @@ mod tests {
     fn two_files_of_one_path_are_told_apart() {
         let file = |references| foretelld::FileStatus {
             path: "/a".into(),
-            counts: Counts { references, ..Counts::default() },
+            counts: Counters { references, ..Counters::default() },
             ..foretelld::FileStatus::default()
         };
         let at = |uptime_s, files: &[u64]| {

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use fake::Service;
-use foretelld::{Counts, ManagerStatus, ProcessStatus, Snapshot, Status};
+use foretelld::{Counters, ManagerStatus, ProcessStatus, Snapshot, Status};
 use terminal::{PANIC_MESSAGE, Terminal};
 
 /// The command under test.
@@ -19,7 +19,7 @@ const FORETELL: &str = env!("CARGO_BIN_EXE_foretell");
 
 /// A service with one process of this name.
 fn snapshot(name: &str) -> Snapshot {
-    let counts = Counts { references: 12_345, hits: 12_000, ..Counts::default() };
+    let counts = Counters { references: 12_345, hits: 12_000, ..Counters::default() };
     let manager = ManagerStatus { name: name.into(), owned_blocks: 700, ..ManagerStatus::default() };
     let process = ProcessStatus { pid: 4711, name: name.into(), counts, ..ProcessStatus::default() };
     let cache = Status {

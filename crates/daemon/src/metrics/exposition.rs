@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use foretell_pagecache::{CLASSES_US, Counts, FileStatus, ManagerStatus, ProcessStatus, Work};
+use foretell_pagecache::{CLASSES_US, Counters, FileStatus, ManagerStatus, ProcessStatus, Work};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -48,54 +48,6 @@ pub fn exposition(snapshot: Snapshot, detail: Detail) -> String {
     let _ = encode(&mut text, &registry);
     text
 }
-
-/// One of [`Counts`], as a metric.
-struct Count {
-    name: &'static str,
-    help: &'static str,
-    of: fn(&Counts) -> u64,
-}
-
-const COUNTS: &[Count] = &[
-    Count { name: "references", help: "Blocks read by programs", of: |c| c.references },
-    Count { name: "hits", help: "References that found their block cached", of: |c| c.hits },
-    Count {
-        name: "demand_fetches",
-        help: "Blocks fetched when a program asked for them",
-        of: |c| c.demand_fetches,
-    },
-    Count {
-        name: "prefetches",
-        help: "Blocks fetched before a program asked for them",
-        of: |c| c.prefetches,
-    },
-    Count {
-        name: "prefetches_useful",
-        help: "Prefetched blocks that were there when they were referenced",
-        of: |c| c.prefetches_useful,
-    },
-    Count {
-        name: "prefetches_late",
-        help: "Prefetched blocks that were still on their way when they were referenced",
-        of: |c| c.prefetches_late,
-    },
-    Count {
-        name: "prefetches_wasted",
-        help: "Prefetched blocks that went before they were referenced",
-        of: |c| c.prefetches_wasted,
-    },
-    Count { name: "evictions", help: "Blocks dropped because the policy said so", of: |c| c.evictions },
-    Count {
-        name: "evictions_refused",
-        help: "Evictions that the kernel did not make",
-        of: |c| c.evictions_refused,
-    },
-    Count {
-        name: "foreign_evictions",
-        help: "Blocks dropped by the kernel without being asked",
-        of: |c| c.foreign_evictions,
-    },
-];
 
 /// A label: its name and its value.
 type Label = (&'static str, String);
@@ -140,7 +92,7 @@ impl Writer<'_, '_> {
         self.counter("sessions_opened", "Sessions opened", snapshot.sessions_opened)?;
         let help = "Connections and sessions refused or ended at a limit or for a malformed message";
         self.counter("sessions_refused", help, snapshot.sessions_refused)?;
-        for count in COUNTS {
+        for count in Counters::TABLE {
             self.counter(count.name, count.help, (count.of)(&cache.counts))?;
         }
         let help = "Observations lost: the ring was full, or (Linux 7.0 and later) the kernel passed over the \
@@ -204,7 +156,7 @@ impl Writer<'_, '_> {
                 ("session", process.session.to_string()),
             ]
         };
-        for count in COUNTS {
+        for count in Counters::TABLE {
             let samples = samples(rows, name, |process| (count.of)(&process.counts));
             self.counters(&format!("process_{}", count.name), count.help, &samples)?;
         }
@@ -259,7 +211,7 @@ impl Writer<'_, '_> {
         let bytes = samples(rows, name, |file| file.cached_bytes);
         self.gauges_bytes("file_cached", "How much of the file is cached", &bytes)?;
         self.gauges_bytes("file_size", "The size of the file", &samples(rows, name, |f| f.size_bytes))?;
-        for count in COUNTS {
+        for count in Counters::TABLE {
             let samples = samples(rows, name, |file| (count.of)(&file.counts));
             self.counters(&format!("file_{}", count.name), count.help, &samples)?;
         }

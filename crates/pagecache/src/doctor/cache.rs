@@ -8,20 +8,18 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use foretell_policy::DiskId;
-use rustix::fs::{Advice, fadvise, fstatfs};
+use rustix::fs::{Advice, fadvise};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use super::Mechanism;
 use crate::extents;
 use crate::file_at::look_at;
+use crate::filesystems;
 use crate::identity;
 use crate::kernel::{self, page_bytes};
 use crate::page_cache::{Linux, PageCache};
 use crate::shown::Names;
 
-/// File systems that are the page cache, and have nothing behind it: `TMPFS_MAGIC`, `RAMFS_MAGIC`
-/// (`include/uapi/linux/magic.h`).
-const IN_MEMORY: [rustix::fs::FsWord; 2] = [0x0102_1994, 0x8584_58f6];
 /// Pages of the file on which things are tried: more than fault-around maps at once (16).
 const PAGES: u64 = 32;
 
@@ -61,7 +59,7 @@ pub(super) fn scratch_file(pages: u64) -> io::Result<File> {
     let places = [Some(std::env::temp_dir()), Some(PathBuf::from("/var/tmp")), std::env::current_dir().ok()];
     for place in places.into_iter().flatten() {
         let Ok(mut file) = tempfile::tempfile_in(place) else { continue };
-        if fstatfs(&file).is_ok_and(|fs| IN_MEMORY.contains(&fs.f_type)) {
+        if filesystems::under(&file).is_ok_and(|kind| kind.in_memory) {
             continue;
         }
         file.write_all(&vec![1; (pages * page_bytes()) as usize])?;

@@ -2,20 +2,16 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use foretell_cgroup::{Version, Whose, groups};
 
 use super::Mechanism;
 
 pub(super) fn examine() -> Vec<Mechanism> {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let second =
-        memory_group("cgroup v2 memory controller", &own_group(&mounts, &groups, Version::Two), "memory.max");
-    let first = memory_group(
-        "cgroup v1 memory controller",
-        &own_group(&mounts, &groups, Version::One),
-        "memory.limit_in_bytes",
-    );
+    let second = memory_group("cgroup v2 memory controller", &own_group(Version::Two), "memory.max");
+    let first =
+        memory_group("cgroup v1 memory controller", &own_group(Version::One), "memory.limit_in_bytes");
     let mut memory = [second, first];
     // The newer one is used where both work, and one of them is enough.
     if memory[0].works {
@@ -24,7 +20,7 @@ pub(super) fn examine() -> Vec<Mechanism> {
     if memory.iter().any(|version| version.works) {
         memory.iter_mut().for_each(|version| version.remedy = None);
     }
-    std::iter::once(realtime()).chain(memory).chain(std::iter::once(pressure(&mounts, &groups))).collect()
+    std::iter::once(realtime()).chain(memory).chain(std::iter::once(pressure())).collect()
 }
 
 fn realtime() -> Mechanism {
@@ -49,37 +45,15 @@ fn become_realtime() -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Version {
-    One,
-    Two,
-}
-
-/// The directory of the group that this process is in, in the hierarchy that has memory limits (version 1) or
-/// in the unified one (version 2). `mounts` is `/proc/self/mounts`, `groups` is `/proc/self/cgroup`
-/// (`cgroups(7)`).
-fn own_group(mounts: &str, groups: &str, version: Version) -> Option<PathBuf> {
-    let mount = mounts.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(' ').collect();
-        let [_, place, kind, options, ..] = fields[..] else { return None };
-        let right = match version {
-            Version::One => kind == "cgroup" && options.split(',').any(|option| option == "memory"),
-            Version::Two => kind == "cgroup2",
-        };
-        right.then_some(place)
-    })?;
-    let group = groups.lines().find_map(|line| {
-        let mut fields = line.splitn(3, ':');
-        let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        let right = match version {
-            Version::One => controllers.split(',').any(|controller| controller == "memory"),
-            Version::Two => number == "0",
-        };
-        right.then_some(path)
-    })?;
-    let whole = Path::new(mount).join(group.trim_start_matches('/'));
-    // In a container the path may be that of the host, which is not mounted here.
-    Some(if whole.is_dir() { whole } else { PathBuf::from(mount) })
+/// The directory of the group that this process is in, in the hierarchy that has memory limits (version 1) or in the
+/// unified one (version 2). In a container its path may be that of the host, which is not mounted here: then one above it.
+fn own_group(version: Version) -> Option<PathBuf> {
+    let groups = groups(Whose::Ours, "memory").unwrap_or_default();
+    groups
+        .into_iter()
+        .filter(|group| group.version == version)
+        .map(|group| group.directory)
+        .find(|path| path.is_dir())
 }
 
 /// Makes a group and looks for the file that limits its memory.
@@ -108,9 +82,9 @@ fn memory_group(name: &str, parent: &Option<PathBuf>, limit: &str) -> Mechanism 
     }
 }
 
-fn pressure(mounts: &str, groups: &str) -> Mechanism {
+fn pressure() -> Mechanism {
     let name = "pressure of I/O (PSI)";
-    let of_group = own_group(mounts, groups, Version::Two).map(|group| group.join("io.pressure"));
+    let of_group = own_group(Version::Two).map(|group| group.join("io.pressure"));
     let places = of_group.into_iter().chain([PathBuf::from("/proc/pressure/io")]);
     let readable = |place: &PathBuf| std::fs::read_to_string(place).is_ok_and(|text| text.contains("total="));
     match places.into_iter().find(readable) {
@@ -123,24 +97,5 @@ fn pressure(mounts: &str, groups: &str) -> Mechanism {
             used: false,
             remedy: None,
         },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_own_group_in_both_versions() {
-        let mounts =
-            "cgroup /a/cpu cgroup rw,cpu 0 0\ncgroup /a/m cgroup rw,memory 0 0\nu /a/u cgroup2 rw 0 0\n";
-        let groups = "4:memory:/x/y\n3:cpu:/z\n0::/w\n";
-        // None of these directories exists: the mount points are what is left.
-        assert_eq!(own_group(mounts, groups, Version::One), Some(PathBuf::from("/a/m")));
-        assert_eq!(own_group(mounts, groups, Version::Two), Some(PathBuf::from("/a/u")));
-        assert_eq!(own_group("", groups, Version::Two), None);
-        assert_eq!(own_group(mounts, "", Version::One), None);
-        let mounts = "cgroup / cgroup rw,memory 0 0\n";
-        assert_eq!(own_group(mounts, "4:memory:/proc\n", Version::One), Some(PathBuf::from("/proc")));
     }
 }

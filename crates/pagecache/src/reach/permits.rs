@@ -9,7 +9,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SocketAddrAny, getsockname};
 
 use crate::file_key::FileKey;
-use crate::identity;
+use crate::filesystems;
 use crate::kernel;
 
 /// Files that are remembered to have been opened: more than a service keeps under control by default (`files` of the
@@ -84,8 +84,8 @@ impl Permits {
 pub(super) fn is_on_disk(file: impl AsFd) -> bool {
     let Ok(seen) = super::here::look_at(&file) else { return false };
     // Of file systems without a device number those that have files below them or beside.
-    let magic = || rustix::fs::fstatfs(&file).map_or(0, |found| found.f_type.cast_unsigned() as u32);
-    seen.is_file && (seen.stat.dev >> 20 != 0 || [identity::OVERLAY, identity::BTRFS].contains(&magic()))
+    let on_disk = || filesystems::under(&file).is_ok_and(|kind| kind.on_disk);
+    seen.is_file && (seen.stat.dev >> 20 != 0 || on_disk())
 }
 
 /// Could whoever has this descriptor read what it is open on?

@@ -24,6 +24,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use foretell_policy::Counters;
 use foretell_recording::{
     Access, Event, Fact, FileNumber, FileRecord, Lineage, PAGE_BYTES, Summary, Way, WriteError, Writer,
     limits,
@@ -46,7 +47,7 @@ use crate::handles::Mounts;
 use crate::kernel::maps_whole_folios;
 use crate::observe::{FileKey, Observation, Observer};
 use crate::own_mounts;
-use crate::report::{Counts, FileReport, ProcessReport};
+use crate::report::{FileReport, ProcessReport};
 use crate::resolve;
 use crate::sessions::{name_of, tree_without_us};
 
@@ -337,7 +338,7 @@ impl Gather {
     pub(super) fn counted(
         &mut self,
         observer: Option<&Observer>,
-    ) -> (Counts, Vec<ProcessReport>, Vec<FileReport>) {
+    ) -> (Counters, Vec<ProcessReport>, Vec<FileReport>) {
         self.end_runs();
         (self.tally.counts(), self.tally.processes(observer), self.tally.files())
     }

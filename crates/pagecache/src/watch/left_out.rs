@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::file_at;
+use crate::filesystems;
 
 /// What was left out.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ impl LeftOut {
     /// A file cannot be steered as it is `what`.
     pub(super) fn add(&mut self, path: &Path, what: &'static str) {
         // Nobody expects these to be steered, and a job that looks at itself has the kernel's open at times.
-        if what == file_at::OF_THE_KERNEL || is_memory(path) {
+        if what == filesystems::OF_THE_KERNEL || is_memory(path) {
             return;
         }
         match &self.first {
@@ -50,7 +50,7 @@ mod tests {
         for name in ["/dev/zero", "/memfd:pool", "/SYSV00000000"] {
             left_out.add(Path::new(name), "on no disk of this machine");
         }
-        left_out.add(Path::new("/proc/1/maps"), file_at::OF_THE_KERNEL);
+        left_out.add(Path::new("/proc/1/maps"), filesystems::OF_THE_KERNEL);
         assert_eq!(left_out.said(), None);
         for others in ["", ", and others that are used cannot be steered either"] {
             left_out.add(Path::new("/run/data"), "on no disk of this machine");

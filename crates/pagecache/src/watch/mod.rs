@@ -377,7 +377,7 @@ impl Watcher {
             elapsed_s: elapsed.as_secs_f64(),
             wait_s: wait_ns as f64 / 1e9,
             daemon_cpu_s: cpu_time().saturating_sub(self.begun.cpu).as_secs_f64(),
-            block_bytes: tally::BLOCK_BYTES,
+            block_bytes: foretell_policy::DEFAULT_BLOCK_BYTES,
             counts,
             lost_events,
             device_read_bytes,

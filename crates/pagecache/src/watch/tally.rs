@@ -7,14 +7,15 @@
 use foldhash::HashMap;
 use std::path::PathBuf;
 
+use foretell_policy::{Counters, DEFAULT_BLOCK_BYTES};
+use foretell_recording::PAGE_BYTES;
+
 use crate::ledger::add_process;
 use crate::observe::Observer;
-use crate::report::{Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES};
+use crate::report::{FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES};
 
-/// Pages of a block of 8 KiB, the plane's unit.
-const BLOCK_PAGES: u64 = 2;
-/// Bytes of it.
-pub(crate) const BLOCK_BYTES: u32 = 8192;
+/// Pages of a block, the plane's unit.
+const BLOCK_PAGES: u64 = DEFAULT_BLOCK_BYTES as u64 / PAGE_BYTES;
 
 /// References and pages fetched.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,11 +25,11 @@ struct Sum {
 }
 
 impl Sum {
-    fn counts(self) -> Counts {
+    fn counts(self) -> Counters {
         let fetches = self.fetched_pages.div_ceil(BLOCK_PAGES);
         // The kernel's readahead fetches also what nobody references.
         let hits = self.references.saturating_sub(fetches);
-        Counts { references: self.references, hits, demand_fetches: fetches, ..Counts::default() }
+        Counters { references: self.references, hits, demand_fetches: fetches, ..Counters::default() }
     }
 }
 
@@ -110,7 +111,7 @@ impl Tally {
     }
 
     /// All references and fetches.
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> Counters {
         self.all.counts()
     }
 
@@ -167,11 +168,11 @@ mod tests {
         tally.fetched(11, 0, 4);
         tally.referenced(10, 1, 0, 1);
         tally.exited(11, 5000, 7_000_000);
-        let counts = |references, hits, demand_fetches| Counts {
+        let counts = |references, hits, demand_fetches| Counters {
             references,
             hits,
             demand_fetches,
-            ..Counts::default()
+            ..Counters::default()
         };
         assert_eq!(tally.counts(), counts(4, 2, 2));
         let processes = tally.processes(None);

@@ -26,8 +26,9 @@ const MOST_SLOTS: u32 = 2048;
 /// When the pool has become smaller, the sample is drawn anew, at a higher rate, below this many slots.
 const FEWEST_SLOTS: u32 = 512;
 
-/// The policies that are tried, in the order in which they are preferred when they are alike.
-pub(crate) const TRIED: [PoolPolicy; 6] = [
+/// The policies that are tried, in the order in which they are preferred when they are alike: all that there are, but for
+/// the one that tries them.
+pub(crate) const TRIED: [PoolPolicy; PoolPolicy::all().len() - 1] = [
     PoolPolicy::Lru,
     PoolPolicy::Lirs,
     PoolPolicy::S3Fifo,
@@ -35,6 +36,22 @@ pub(crate) const TRIED: [PoolPolicy; 6] = [
     PoolPolicy::Linux,
     PoolPolicy::Mru,
 ];
+
+const _: () = {
+    let mut of_each = [0; PoolPolicy::all().len()];
+    let mut at = 0;
+    while at < TRIED.len() {
+        of_each[TRIED[at] as usize] += 1;
+        at += 1;
+    }
+    // As many as there are without it: none is left out if none stands here twice.
+    assert!(of_each[PoolPolicy::Adaptive as usize] == 0, "the adaptive policy does not try itself");
+    at = 0;
+    while at < of_each.len() {
+        assert!(of_each[at] <= 1, "a policy is tried twice, and another one not at all");
+        at += 1;
+    }
+};
 
 /// What a pool follows before anything is known, as an index of [`TRIED`]: LRU. When a cyclic scan shows in
 /// its second pass, LRU has lost only as many blocks as it took to notice; a program that moves on to other

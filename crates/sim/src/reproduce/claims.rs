@@ -1,10 +1,17 @@
 //! Sentences of the paper, made into comparisons of runs.
 
+use foretell_policy::Prefetch;
+
 use super::runs::{ARRAYS, Claim, Named, Run, Runs};
 use super::{Finding, Verdict};
 use crate::cell::Batch;
 use crate::policy::PolicyName;
-use PolicyName::{Aggressive, DemandOpt, FixedHorizon, Forestall, ReverseAggressive};
+
+const OPTIMAL: PolicyName = PolicyName::Optimal;
+const FIXED_HORIZON: PolicyName = PolicyName::Planner(Prefetch::FixedHorizon);
+const AGGRESSIVE: PolicyName = PolicyName::Planner(Prefetch::Aggressive);
+const REVERSE_AGGRESSIVE: PolicyName = PolicyName::Planner(Prefetch::ReverseAggressive);
+const FORESTALL: PolicyName = PolicyName::Planner(Prefetch::Forestall);
 
 /// The traces of Table 3.
 const TRACES: [Named; 10] = [
@@ -53,14 +60,14 @@ fn judged(holds: bool, otherwise: Verdict) -> Verdict {
 /// Section 5.1: forestall against the better of the other two, on every array.
 fn forestall(workload: Named) -> Claim {
     let run = move |policy, disks| Run::new(workload, policy, disks);
-    let policies = [Forestall, FixedHorizon, Aggressive];
+    let policies = [FORESTALL, FIXED_HORIZON, AGGRESSIVE];
     Claim {
         runs: ARRAYS.into_iter().flat_map(|d| policies.map(|p| run(p, d))).collect(),
         judge: Box::new(move |runs| {
             let elapsed = |policy, disks| runs.get(run(policy, disks)).elapsed_s;
             let worse = ARRAYS.map(|d| {
-                let better = elapsed(FixedHorizon, d).min(elapsed(Aggressive, d));
-                100.0 * (elapsed(Forestall, d) / better - 1.0)
+                let better = elapsed(FIXED_HORIZON, d).min(elapsed(AGGRESSIVE, d));
+                100.0 * (elapsed(FORESTALL, d) / better - 1.0)
             });
             let worst = worse.into_iter().fold(f64::NEG_INFINITY, f64::max);
             let best = worse.into_iter().fold(f64::INFINITY, f64::min);
@@ -80,7 +87,7 @@ fn forestall(workload: Named) -> Claim {
 /// Section 4.1: optimal demand fetching is beaten by all wherever it stalls.
 fn demand(workload: Named) -> Claim {
     let run = move |policy, disks| Run::new(workload, policy, disks);
-    let policies = [DemandOpt, FixedHorizon, Aggressive, ReverseAggressive, Forestall];
+    let policies = [OPTIMAL, FIXED_HORIZON, AGGRESSIVE, REVERSE_AGGRESSIVE, FORESTALL];
     const SOME_ARRAYS: [u16; 3] = [1, 2, 4];
     Claim {
         runs: SOME_ARRAYS.into_iter().flat_map(|d| policies.map(|p| run(p, d))).collect(),
@@ -88,7 +95,7 @@ fn demand(workload: Named) -> Claim {
             let mut gain_percent: f64 = f64::INFINITY;
             let mut beaten = true;
             for disks in SOME_ARRAYS {
-                let demand = runs.get(run(DemandOpt, disks));
+                let demand = runs.get(run(OPTIMAL, disks));
                 for policy in &policies[1..] {
                     let gain = 100.0 * (demand.elapsed_s / runs.get(run(*policy, disks)).elapsed_s - 1.0);
                     if demand.stall_s > STALL_SHARE * demand.compute_s {
@@ -127,7 +134,7 @@ fn crossovers() -> Vec<Claim> {
     let claim = |(workload, cpu_percent, published, holds): (Named, u32, &'static str, Holds)| {
         let run = move |policy, disks| Run { cpu_percent, ..Run::new(workload, policy, disks) };
         Claim {
-            runs: ARRAYS.into_iter().flat_map(|d| [run(FixedHorizon, d), run(Aggressive, d)]).collect(),
+            runs: ARRAYS.into_iter().flat_map(|d| [run(FIXED_HORIZON, d), run(AGGRESSIVE, d)]).collect(),
             judge: Box::new(move |runs| {
                 let from = crossover(runs, run);
                 let mut found = finding(
@@ -152,14 +159,14 @@ fn crossovers() -> Vec<Claim> {
 /// The smallest array on which, and on all larger ones, fixed horizon is at least as fast.
 fn crossover(runs: &Runs, run: impl Fn(PolicyName, u16) -> Run) -> Option<u16> {
     let wins =
-        |d: u16| runs.get(run(FixedHorizon, d)).elapsed_s <= 1.001 * runs.get(run(Aggressive, d)).elapsed_s;
+        |d: u16| runs.get(run(FIXED_HORIZON, d)).elapsed_s <= 1.001 * runs.get(run(AGGRESSIVE, d)).elapsed_s;
     ARRAYS.into_iter().rev().take_while(|&d| wins(d)).last()
 }
 
 /// Section 4.4, Figure 6: the batch size of aggressive on cscope2.
 fn batch_sizes() -> Claim {
     const SIZES: [u32; 6] = [4, 16, 40, 80, 160, 1280];
-    let run = |size: u32, disks| Run { batch: Batch::Fixed(size), ..Run::new("cscope2", Aggressive, disks) };
+    let run = |size: u32, disks| Run { batch: Batch::Fixed(size), ..Run::new("cscope2", AGGRESSIVE, disks) };
     Claim {
         runs: SIZES.into_iter().flat_map(|s| [1, 3, 5].map(|d| run(s, d))).collect(),
         judge: Box::new(move |runs| {
@@ -183,7 +190,7 @@ fn batch_sizes() -> Claim {
 /// Section 4.4, Figure 7: the horizon on cscope1 and cscope2.
 fn horizons() -> Claim {
     const HORIZONS: [u32; 6] = [16, 32, 64, 256, 1024, 2048];
-    let run = |workload, h: u32| Run { horizon: Some(h), ..Run::new(workload, FixedHorizon, 1) };
+    let run = |workload, h: u32| Run { horizon: Some(h), ..Run::new(workload, FIXED_HORIZON, 1) };
     Claim {
         runs: HORIZONS.into_iter().flat_map(|h| ["cscope1", "cscope2"].map(|w| run(w, h))).collect(),
         judge: Box::new(move |runs| {
@@ -209,15 +216,15 @@ fn faster_processor() -> Claim {
     let run = |workload, fast: bool| {
         move |policy, disks| Run {
             cpu_percent: if fast { 200 } else { 100 },
-            horizon: (fast && policy == FixedHorizon).then_some(124),
+            horizon: (fast && policy == FIXED_HORIZON).then_some(124),
             ..Run::new(workload, policy, disks)
         }
     };
     let runs_of = move |workload| {
         ARRAYS.into_iter().flat_map(move |d| {
-            [false, true]
-                .into_iter()
-                .flat_map(move |fast| [FixedHorizon, Aggressive].map(|policy| run(workload, fast)(policy, d)))
+            [false, true].into_iter().flat_map(move |fast| {
+                [FIXED_HORIZON, AGGRESSIVE].map(|policy| run(workload, fast)(policy, d))
+            })
         })
     };
     Claim {

@@ -1,5 +1,7 @@
 //! Numbers that the paper prints, read from `validation/expected/`.
 
+use foretell_policy::Prefetch;
+
 use super::runs::{Claim, Named, Run};
 use super::{Finding, Verdict};
 use crate::cell::Batch;
@@ -137,7 +139,8 @@ fn xds(row: &[&'static str]) -> Option<Claim> {
     let published = 100.0 * (fixed_horizon_s.parse::<f64>().ok()? / aggressive_s.parse::<f64>().ok()? - 1.0);
     let disks = disks.parse().ok()?;
     let run = |policy| Run::new("xds", policy, disks);
-    let (fixed_horizon, aggressive) = (run(PolicyName::FixedHorizon), run(PolicyName::Aggressive));
+    let (fixed_horizon, aggressive) =
+        (run(PolicyName::Planner(Prefetch::FixedHorizon)), run(PolicyName::Planner(Prefetch::Aggressive)));
     Some(Claim {
         runs: vec![fixed_horizon, aggressive],
         judge: Box::new(move |runs| {
@@ -150,7 +153,11 @@ fn xds(row: &[&'static str]) -> Option<Claim> {
 
 /// Table 5: improvement of CSCAN over FCFS.
 fn cscan_vs_fcfs(row: &[&'static str]) -> Vec<Claim> {
-    let policies = [PolicyName::FixedHorizon, PolicyName::Aggressive, PolicyName::ReverseAggressive];
+    let policies = [
+        PolicyName::Planner(Prefetch::FixedHorizon),
+        PolicyName::Planner(Prefetch::Aggressive),
+        PolicyName::Planner(Prefetch::ReverseAggressive),
+    ];
     let Some(disks) = row.first().and_then(|d| d.parse().ok()) else { return Vec::new() };
     let claim = |(policy, published): (PolicyName, &&str)| {
         let published: f64 = published.parse().ok()?;
@@ -176,7 +183,10 @@ fn cache_size(row: &[&'static str]) -> Vec<Claim> {
     let claim = |(disks, published): (u16, &&str)| {
         let published: f64 = published.parse().ok()?;
         let run = |policy| Run { cache_blocks: Some(cache_blocks), ..Run::new("glimpse", policy, disks) };
-        let (fixed_horizon, aggressive) = (run(PolicyName::FixedHorizon), run(PolicyName::Aggressive));
+        let (fixed_horizon, aggressive) = (
+            run(PolicyName::Planner(Prefetch::FixedHorizon)),
+            run(PolicyName::Planner(Prefetch::Aggressive)),
+        );
         Some(Claim {
             runs: vec![fixed_horizon, aggressive],
             judge: Box::new(move |runs| {
@@ -196,11 +206,11 @@ const UTILIZATION_WITHIN: f64 = 0.15;
 /// Tables 4 and 8: utilization of the disks.
 fn utilization(row: &[&'static str]) -> Vec<Claim> {
     let policies = [
-        PolicyName::DemandOpt,
-        PolicyName::FixedHorizon,
-        PolicyName::Aggressive,
-        PolicyName::ReverseAggressive,
-        PolicyName::Forestall,
+        PolicyName::Optimal,
+        PolicyName::Planner(Prefetch::FixedHorizon),
+        PolicyName::Planner(Prefetch::Aggressive),
+        PolicyName::Planner(Prefetch::ReverseAggressive),
+        PolicyName::Planner(Prefetch::Forestall),
     ];
     let Some(disks) = row.first().and_then(|d| d.parse().ok()) else { return Vec::new() };
     let claim = |(policy, published): (PolicyName, &&str)| {
@@ -213,7 +223,12 @@ fn utilization(row: &[&'static str]) -> Vec<Claim> {
                 let ours = runs.get(run).utilization;
                 let near = (ours - published).abs() <= UTILIZATION_WITHIN;
                 Finding {
-                    source: if policy == PolicyName::Forestall { "Table 8" } else { "Table 4" }.to_owned(),
+                    source: if policy == PolicyName::Planner(Prefetch::Forestall) {
+                        "Table 8"
+                    } else {
+                        "Table 4"
+                    }
+                    .to_owned(),
                     what: format!("postgres-select, {policy}, {disks} disk(s): utilization"),
                     published: format!("{published:.2}"),
                     ours: format!("{ours:.2}"),

@@ -61,7 +61,7 @@ fn all_names() -> String {
 }
 
 fn nearest_hint(name: &str) -> String {
-    crate::nearest::nearest(name, NAMED.iter().map(Workload::name))
+    foretell_nearest::nearest(name, NAMED.iter().map(Workload::name))
         .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
 }
 

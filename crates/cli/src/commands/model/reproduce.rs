@@ -5,8 +5,8 @@ use std::fmt::Write;
 use anyhow::{Result, anyhow};
 use foretell_analytic::published::{self, Claim, Reproduction};
 use foretell_analytic::response::Breakdown;
+use foretell_nearest::nearest;
 
-use crate::nearest::nearest;
 use crate::terminal::say;
 
 /// What `--reproduce` knows.

@@ -35,5 +35,7 @@ mod tests {
         assert_eq!(nearest("mur", ["lru", "mru"]), Some("mru"));
         assert_eq!(nearest("MRU", ["lru", "mru"]), Some("mru"));
         assert_eq!(nearest("belady", ["lru", "mru"]), None);
+        assert_eq!(nearest("xd", ["synth", "xds", "glimpse"]), Some("xds"));
+        assert_eq!(nearest(&"x".repeat(1 << 20), ["xds"]), None, "what is huge is cut first");
     }
 }
