@@ -190,6 +190,15 @@ impl Host {
     }
 
     /// Whoever is at the other end.
+    /// How a host is, without the connection that has asked: who is told of all sessions is told of that one as well.
+    fn without_us(mut snapshot: Box<Snapshot>) -> Box<Snapshot> {
+        if snapshot.sessions_opened > 0 {
+            snapshot.sessions_open = snapshot.sessions_open.saturating_sub(1);
+            snapshot.sessions_opened -= 1;
+        }
+        snapshot
+    }
+
     #[cfg(test)]
     pub(crate) fn of(socket: OwnedFd) -> Host {
         Host::greet(socket, "somebody".to_owned()).unwrap()
@@ -303,7 +312,7 @@ impl Host {
                     Reply::Welcome(_) => return Ok(Some(Answer::Welcome)),
                     Reply::Status(part) => {
                         if let Some(snapshot) = self.whole(&part)? {
-                            return Ok(Some(Answer::Status(snapshot)));
+                            return Ok(Some(Answer::Status(without_us(snapshot))));
                         }
                     }
                     Reply::Run(part) => {
