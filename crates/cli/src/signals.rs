@@ -10,7 +10,8 @@
 //! are blocked in it.
 //!
 //! What stops a program at the terminal (`SIGTSTP`, `SIGTTIN`, `SIGTTOU`) does not stop us: we stop when the program has, by what
-//! has stopped it, and go on with it (`stopping.rs` of `foretell_pagecache`). Before it has begun, and when it has ended, it stops us.
+//! has stopped it, and go on with it (`stopping.rs` of `foretell_pagecache`). Before it is known to have begun, and when it has ended, it
+//! stops us: a child that is stopped before it becomes the program is waited for, and we could not tell of it.
 //!
 //! Not passed on are: what cannot be caught (`SIGKILL`, `SIGSTOP`); what tells of a fault of our own (`SIGSEGV`, `SIGBUS`,
 //! `SIGFPE`, `SIGILL`, `SIGSYS`); and `SIGCHLD`. Of a real-time signal the value that sigqueue(3) gave it is not passed on.

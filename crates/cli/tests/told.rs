@@ -393,6 +393,23 @@ fn that_the_terminal_is_gone_is_told_to_the_job() {
     }
 }
 
+/// Waits until both processes of ours hear what stops a job: a moment after it has begun. The first one is given.
+fn wait_until_followed(way: &str, keeper: u32) {
+    let hears = |pid: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        caught.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (TTOU - 1)) != 0)
+    };
+    let worker = || children_of(keeper).first().copied();
+    wait_until("the job is followed", || way == "plain" || hears(keeper) && worker().is_some_and(hears));
+}
+
+/// The children of the first thread of a process, the oldest first.
+fn children_of(pid: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_ascii_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
 fn continues(job: &Counting, what: &str) {
     kill_process_group(job.pid(), Signal::CONT).unwrap();
     assert_eq!(job.next(), "goes on", "{what}");
@@ -452,6 +469,7 @@ fn a_job_that_does_not_stop_is_not_seen_to() {
         let mut job = stage.stopping(way, &["sh", "-c", script]);
         let mut said = [0; 6];
         job.child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        wait_until_followed(way, job.child.id());
         for signal in [Signal::TSTP, Signal::TTIN, Signal::TTOU] {
             kill_process_group(job.pid(), signal).unwrap();
         }
@@ -544,6 +562,7 @@ fn the_shell_takes_the_terminal_when_the_job_has_stopped() {
         screen.types(&format!("{}\n", words.join(" ")));
         let logged = || std::fs::read_to_string(&log).unwrap_or_default();
         wait_until("the job has begun", || logged() == "begun\n");
+        wait_until_followed(way, children_of(shell.id())[0]);
         for round in 1..=2 {
             screen.text.clear();
             screen.types("\x1a");
