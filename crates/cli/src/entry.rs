@@ -1,6 +1,7 @@
 //! What all programs of the command begin and end with: the command line is read, errors are one line, and there is an
 //! exit code. What they do is handed in, so that each holds only what it does itself.
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -9,7 +10,7 @@ use foretell_pagecache::lastly::WAIT_FOR;
 
 use crate::args::one_line;
 use crate::program::{EXEC_WHEN_TOLD, NotRun, exec_when_told, wait_instead};
-use crate::terminal::{unsaid, warn, with_causes};
+use crate::terminal::{is_said, unsaid, warn, with_causes};
 
 /// Exit code for everything that is wrong with what was asked for, before anything was started.
 const BAD_INPUT: u8 = 2;
@@ -26,11 +27,7 @@ pub fn enter<C: Parser>(execute: fn(&C) -> Result<u8>) -> ExitCode {
     }
     let cli = match C::try_parse() {
         Ok(cli) => cli,
-        Err(e) if !e.use_stderr() => {
-            // Help or version were asked for; a closed pipe is no reason to complain.
-            let _ = e.print();
-            return ExitCode::SUCCESS;
-        }
+        Err(e) if !e.use_stderr() => return told(&e),
         Err(e) if e.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = e.print();
             return BAD_INPUT.into();
@@ -38,14 +35,27 @@ pub fn enter<C: Parser>(execute: fn(&C) -> Result<u8>) -> ExitCode {
         Err(e) => return fail(&one_line(&e)),
     };
     match execute(&cli) {
-        Ok(code) => match unsaid() {
-            None => code.into(),
-            Some(e) => fail(&format!("standard output: not all of it could be written ({e})")),
-        },
+        Ok(code) => said(code),
         Err(e) => {
             warn(&with_causes(&e));
             e.downcast_ref::<NotRun>().map_or(BAD_INPUT, NotRun::code).into()
         }
+    }
+}
+
+/// Says the help or the version that was asked for.
+#[must_use]
+pub fn told(asked: &clap::Error) -> ExitCode {
+    is_said(asked.print().and_then(|()| io::stdout().flush()));
+    said(0)
+}
+
+/// The exit code, if all that was to be said could be. A closed pipe is no reason to complain.
+#[must_use]
+pub fn said(code: u8) -> ExitCode {
+    match unsaid() {
+        None => code.into(),
+        Some(e) => fail(&format!("standard output: not all of it could be written ({e})")),
     }
 }
 

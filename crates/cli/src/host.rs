@@ -303,7 +303,7 @@ impl Host {
                     Reply::Welcome(_) => return Ok(Some(Answer::Welcome)),
                     Reply::Status(part) => {
                         if let Some(snapshot) = self.whole(&part)? {
-                            return Ok(Some(Answer::Status(snapshot)));
+                            return Ok(Some(Answer::Status(without_us(snapshot))));
                         }
                     }
                     Reply::Run(part) => {
@@ -399,4 +399,13 @@ fn reason(error: &io::Error) -> String {
     let words = text.split(" (os error").next().unwrap_or_default();
     let mut chars = words.chars();
     chars.next().map_or(String::new(), |first| first.to_lowercase().collect::<String>() + chars.as_str())
+}
+
+/// How a host is, without the connection that has asked: who is told of all sessions is told of that one as well.
+fn without_us(mut snapshot: Box<Snapshot>) -> Box<Snapshot> {
+    if snapshot.sessions_opened > 0 {
+        snapshot.sessions_open = snapshot.sessions_open.saturating_sub(1);
+        snapshot.sessions_opened -= 1;
+    }
+    snapshot
 }

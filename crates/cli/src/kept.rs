@@ -128,6 +128,14 @@ impl Follow for Follower {
         }
         foretell_pagecache::unmap_program();
     }
+
+    fn is_ours(&mut self, pid: u32) {
+        self.hearing.tell_stops(pid, None);
+    }
+
+    fn ended(&mut self) {
+        signals::stop_by_ourselves(self.hearing);
+    }
 }
 
 impl Alone {
@@ -179,13 +187,8 @@ pub(crate) fn lacks_means(error: &anyhow::Error) -> bool {
 /// Our signals are the program's. Without it it runs all the same.
 fn pass_signals_on(program: &mut Program, caught: Option<Caught>) {
     let Some(pidfd) = program.take_pidfd() else { return };
-    match caught {
-        Some(caught) => caught.pass_on(pidfd, program.pid()),
-        None => {
-            if let Err(error) = signals::pass_on(pidfd, program.pid()) {
-                warn(&format!("signals are not passed on to the job ({})", with_causes(&error)));
-            }
-        }
+    if let Err(error) = signals::pass_on(caught, pidfd, program.pid()) {
+        warn(&format!("signals are not passed on to the job ({})", with_causes(&error)));
     }
 }
 
@@ -241,8 +244,12 @@ impl Line {
         match &self.0 {
             Some(working) => {
                 working.worker.begun(program.pid());
+                signals::stop_with(working.hearing, program.pid(), working.worker.keeper());
                 let working = Rc::clone(working);
-                program.tell(move |code, signal| working.worker.ended(code, signal));
+                program.tell(move |code, signal| {
+                    signals::stop_by_ourselves(working.hearing);
+                    working.worker.ended(code, signal);
+                });
             }
             None => pass_signals_on(program, None),
         }

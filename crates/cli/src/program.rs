@@ -508,7 +508,7 @@ pub fn wait_instead(mut arguments: impl Iterator<Item = OsString>) -> u8 {
     };
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(pidfd) = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok()) {
-        let _ = signals::pass_on(pidfd, pid);
+        let _ = signals::pass_on(None, pidfd, pid);
     }
     lastly::wait_instead(pid).unwrap_or_else(|| NotRun::Failed(String::new()).code())
 }

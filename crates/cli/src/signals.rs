@@ -9,21 +9,25 @@
 //! on. Signals that were ignored when we were started (`nohup`) stay ignored, for the program too, and those that were blocked
 //! are blocked in it.
 //!
-//! Not passed on are: what cannot be caught (`SIGKILL`, `SIGSTOP`); what stops us at the terminal together with
-//! the program (`SIGTSTP`, `SIGTTIN`, `SIGTTOU`); what tells of a fault of our own (`SIGSEGV`, `SIGBUS`,
+//! What stops a program at the terminal (`SIGTSTP`, `SIGTTIN`, `SIGTTOU`) does not stop us: we stop when the program has, by what
+//! has stopped it, and go on with it (`stopping.rs` of `foretell_pagecache`). Before it is known to have begun, and when it has ended, it
+//! stops us: a child that is stopped before it becomes the program is waited for, and we could not tell of it.
+//!
+//! Not passed on are: what cannot be caught (`SIGKILL`, `SIGSTOP`); what tells of a fault of our own (`SIGSEGV`, `SIGBUS`,
 //! `SIGFPE`, `SIGILL`, `SIGSYS`); and `SIGCHLD`. Of a real-time signal the value that sigqueue(3) gave it is not passed on.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use foretell_pagecache::hearing::{self, Ear, Heard, Hearing};
 use foretell_pagecache::{realtime_signals, send_signal};
-use rustix::process::{getpid, getsid};
+use rustix::process::{Pid, Signal, getpgid, getpgrp, getpid, getsid, kill_process_group, test_kill_process};
 use signal_hook::consts::signal::{
-    SIGABRT, SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGQUIT, SIGTERM, SIGTRAP, SIGURG,
-    SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
+    SIGABRT, SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGQUIT, SIGTERM, SIGTRAP, SIGTSTP,
+    SIGTTIN, SIGTTOU, SIGURG, SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
 
 use crate::told_apart::{Apart, Look};
@@ -36,6 +40,8 @@ const PASSED_ON: [i32; 20] = [
 /// Those that `signal_hook` does not name, by their numbers on all machines that Linux runs on but MIPS.
 const SIGSTKFLT: i32 = 16;
 const SIGPWR: i32 = 30;
+/// What stops a program that does nothing else on it, and can be caught: passed on as well, as long as the program runs.
+const STOPS: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
 /// What is typed to end a program.
 const TYPED: [i32; 2] = [SIGINT, SIGQUIT];
 
@@ -56,6 +62,19 @@ enum Target {
 }
 
 impl Target {
+    /// Is this all that there is to a `SIGCONT`? Otherwise it is told apart as other signals are.
+    fn takes_continue(&self, heard: Heard, hearing: Hearing) -> bool {
+        let Target::Program(_, job) = *self else { return false };
+        // The worker has said that the job goes on.
+        if hearing.worker().map(u32::cast_signed) == Some(heard.sender) {
+            return true;
+        }
+        let group = Pid::from_raw(job).and_then(|job| getpgid(Some(job)).ok());
+        let group = group.filter(|group| *group != getpgrp() && is_stopped(job));
+        // A shell that waits for us continues our group. Without us that would be the one that the job has made.
+        group.is_some_and(|group| kill_process_group(group, Signal::CONT).is_ok())
+    }
+
     fn pass_on(&mut self, signal: i32) {
         match self {
             // The program may have just ended: then nobody is left to be told.
@@ -97,6 +116,8 @@ impl Caught {
             self.hearing.pass_on_at_once(pidfd);
             return;
         };
+        // Until now they have stopped us and the program, and what is not heard stops us as before.
+        let _ = self.hearing.hear(Ear::Keeper, &heard_of(STOPS));
         let mut target = lock(&target);
         let mut program = Target::Program(pidfd, pid.try_into().unwrap_or(0));
         if let Target::Later(kept) = &mut *target {
@@ -106,10 +127,26 @@ impl Caught {
     }
 }
 
-/// Starts to pass signals on to the process behind `pidfd`, which has this number, where this is the only process of ours.
-pub(crate) fn pass_on(pidfd: OwnedFd, pid: u32) -> Result<()> {
-    Caught::for_later(Hearing::of_one())?.pass_on(pidfd, pid);
+/// Starts to pass signals on to a child, the process behind `pidfd`, which has this number. `caught` is for it, and there is no other
+/// process of ours any more, or there never was one.
+pub(crate) fn pass_on(caught: Option<Caught>, pidfd: OwnedFd, pid: u32) -> Result<()> {
+    let caught = caught.map_or_else(|| Caught::for_later(Hearing::of_one()), Ok)?;
+    let hearing = caught.hearing;
+    caught.pass_on(pidfd, pid);
+    hearing.tell_stops(pid, None);
     Ok(())
+}
+
+/// In the process that works: the job has begun, as this child. The process that stays stops with it, and this one does not.
+pub(crate) fn stop_with(hearing: Hearing, pid: u32, keeper: u32) {
+    // What is not heard stops us as before.
+    let _ = hearing.hear(Ear::Worker, &heard_of(STOPS));
+    hearing.tell_stops(pid, Some(keeper));
+}
+
+/// The job has ended: what stops a program stops this process.
+pub(crate) fn stop_by_ourselves(hearing: Hearing) {
+    hearing.hear_no_more(&STOPS);
 }
 
 /// In the process that works: it tells the other one what it hears, and does not end of it.
@@ -137,15 +174,19 @@ pub(crate) fn leave_to_the_keeper(hearing: Hearing) -> Result<()> {
 /// What is caught has its default action in a program that is executed (execve(2)), as it had before: what was ignored is
 /// not caught.
 fn heard_signals() -> Vec<i32> {
+    heard_of(PASSED_ON.into_iter().chain(realtime_signals()))
+}
+
+fn heard_of(signals: impl IntoIterator<Item = i32>) -> Vec<i32> {
     let ignored = ignored_signals();
     // Rust's runtime ignores SIGPIPE in us; the program has its default action.
-    let all = PASSED_ON.into_iter().chain(realtime_signals());
-    all.filter(|s| *s == SIGPIPE || ignored & (1 << (s - 1)) == 0).collect()
+    signals.into_iter().filter(|s| *s == SIGPIPE || ignored & (1 << (s - 1)) == 0).collect()
 }
 
 /// What the thread does: passes on what the program has not heard itself.
 fn tell_apart(hearing: Hearing, target: &Mutex<Target>) -> ! {
     let mut apart = Apart::new();
+    let mut stops = 0;
     loop {
         let bell = hearing.bell();
         let notes = std::iter::from_fn(|| hearing.next(Ear::Worker)).filter(Heard::is_sent);
@@ -153,13 +194,18 @@ fn tell_apart(hearing: Hearing, target: &Mutex<Target>) -> ! {
         while let Some(heard) = hearing.next(Ear::Keeper) {
             take_in(&mut apart, heard, hearing, &mut lock(target));
         }
+        if hearing.stop_with_job(&mut stops) {
+            apart.forget(&[SIGCONT]);
+        }
         let job = match &*lock(target) {
             Target::Program(_, job) => *job,
             Target::Later(_) => 0,
         };
         // Not while the lock is held: the process that waits for us may be slow.
         let now_ns = hearing::now_ns();
-        let passed_on = apart.decide(now_ns, job, &AsItIs(hearing));
+        let mut passed_on = apart.decide(now_ns, job, &AsItIs(hearing));
+        // A shell continues the group, and the job with it. Where nobody else hears that, one that is still stopped has not heard it.
+        passed_on.retain(|signal| *signal != SIGCONT || has_worker(hearing) || is_stopped(job));
         passed_on.into_iter().for_each(|signal| lock(target).pass_on(signal));
         let due = apart.due_ns(now_ns).map(|due| Duration::from_nanos(due.saturating_sub(now_ns)));
         hearing.wait(bell, due);
@@ -181,12 +227,7 @@ impl Look for AsItIs {
     /// Any of its threads may be the one that sends.
     fn is_busy(&self, pid: i32) -> bool {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        threads.take(THREADS).any(|thread| {
-            let text = std::fs::read(thread.path().join("stat")).unwrap_or_default();
-            // Behind the name, in parentheses, which may hold anything (proc_pid_stat(5)).
-            let behind = text.iter().rposition(|byte| *byte == b')').map(|place| place + 2);
-            behind.and_then(|place| text.get(place)) == Some(&b'R')
-        })
+        threads.take(THREADS).any(|thread| state_in(&thread.path().join("stat")) == Some(b'R'))
     }
 
     fn would_end(&self, pid: i32, signal: i32) -> bool {
@@ -194,9 +235,28 @@ impl Look for AsItIs {
     }
 }
 
+/// Is the process there that works?
+fn has_worker(hearing: Hearing) -> bool {
+    let worker = hearing.worker().and_then(|worker| Pid::from_raw(worker.cast_signed()));
+    worker.is_some_and(|worker| test_kill_process(worker).is_ok())
+}
+
+/// Is a process stopped?
+fn is_stopped(pid: i32) -> bool {
+    state_in(Path::new(&format!("/proc/{pid}/stat"))) == Some(b'T')
+}
+
+/// The state of a process or a thread, as this file tells it.
+fn state_in(stat: &Path) -> Option<u8> {
+    let text = std::fs::read(stat).ok()?;
+    // Behind the name, in parentheses, which may hold anything (proc_pid_stat(5)).
+    let behind = text.iter().rposition(|byte| *byte == b')')? + 2;
+    text.get(behind).copied()
+}
+
 /// Is a process there that would end by a signal (proc_pid_status(5), signal(7))?
 fn would_end(pid: i32, signal: i32) -> bool {
-    if [SIGURG, SIGWINCH, SIGCONT].contains(&signal) {
+    if [SIGURG, SIGWINCH, SIGCONT].contains(&signal) || STOPS.contains(&signal) {
         return false;
     }
     let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
@@ -211,6 +271,15 @@ fn would_end(pid: i32, signal: i32) -> bool {
 
 /// Something was heard by the process that stays.
 fn take_in(apart: &mut Apart, heard: Heard, hearing: Hearing, target: &mut Target) {
+    if heard.signal == SIGCONT {
+        apart.forget(&STOPS);
+        if heard.is_sent() && target.takes_continue(heard, hearing) {
+            apart.knows(heard);
+            return;
+        }
+    } else if STOPS.contains(&heard.signal) {
+        apart.forget(&[SIGCONT]);
+    }
     // The worker says it before the job can hear anything, and the keeper comes to know who it is some time later.
     let is_later = matches!(target, Target::Later(_)) && !hearing.has_begun(heard.at_ns);
     let is_for_it = if heard.is_sent() && hearing.has_begun(heard.at_ns) {

@@ -106,6 +106,12 @@ impl Apart {
         None
     }
 
+    /// What has been heard of these signals and is not decided yet has no meaning any more, as the kernel has it: who goes on
+    /// does not stop again of what came before, and who stops does not go on.
+    pub(crate) fn forget(&mut self, signals: &[i32]) {
+        self.waiting.retain(|heard| !signals.contains(&heard.signal));
+    }
+
     /// The worker has heard this.
     pub(crate) fn noted(&mut self, note: Heard) {
         let is_queued = note.signal >= FIRST_OF_QUEUED;
@@ -440,6 +446,15 @@ mod tests {
         assert_eq!(apart.decide(late, 0, &is_there), NONE);
         assert_eq!(apart.due_ns(late), Some(late + LOOK_NS));
         assert_eq!(apart.decide(late, JOB, &is_there), [TERM]);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_passed_on() {
+        let mut apart = Apart::new();
+        apart.heard(from(1, TERM, 0), false);
+        apart.heard(from(1, INT, 0), false);
+        apart.forget(&[TERM]);
+        assert_eq!(at(&mut apart, 30, 0), [INT]);
     }
 
     #[test]

@@ -273,7 +273,13 @@ fn what_is_missing_is_told_with_where_to_look_it_up() {
 
 #[test]
 fn output_that_a_full_disk_does_not_take_is_told() {
-    for arguments in [&["device", "list"][..], &["sim", "--workload", "synth", "--policy", "demand-lru"]] {
+    for arguments in [
+        &["device", "list"][..],
+        &["sim", "--workload", "synth", "--policy", "demand-lru"],
+        &["--help"],
+        &["learn", "--help"],
+        &["--version"],
+    ] {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let mut command = Command::new(FORETELL);
         let ended: Ended = command.args(arguments).stdout(full).output().unwrap().into();

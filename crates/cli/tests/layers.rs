@@ -95,10 +95,10 @@ fn the_second_night_on_btrfs_is_steered() {
 }
 
 /// What a run under a rule for the directory says on standard error.
-fn said_of_run(directory: &Path, script: &str) -> String {
+fn said_of_run(options: &[&str], directory: &Path, script: &str) -> String {
     let rule = format!("{}/**=mru", directory.display());
-    let ended =
-        foretell(["run", "--no-service", "--budget", "1M", "--rule", &rule, "--", "sh", "-c", script]);
+    let run = ["--no-service", "--budget", "1M", "--rule", &rule, "--", "sh", "-c", script];
+    let ended = foretell([&["run"], options, &run[..]].concat());
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     ended.stderr
 }
@@ -112,11 +112,12 @@ fn a_rule_that_can_have_no_effect_is_told_in_one_line() {
     let memory = tempfile::tempdir_in("/dev/shm").unwrap();
     let directory = memory.path().canonicalize().unwrap();
     put_files(&directory);
-    let says = said_of_run(&directory, &reads(&directory));
+    let says = said_of_run(&[], &directory, &reads(&directory));
     let of_us: Vec<&str> = says.lines().filter(|line| line.contains("has no effect")).collect();
     assert_eq!(of_us.len(), 1, "{says}");
     let line = of_us[0];
     assert!(line.contains("a file in memory") && line.contains("as others are that it matches"), "{line}");
+    assert_eq!(said_of_run(&["--quiet"], &directory, &reads(&directory)), "");
 }
 
 #[test]
@@ -127,9 +128,9 @@ fn files_that_are_read_past_the_page_cache_are_told() {
     }
     let tree = Tree::new(&FILES);
     let past = format!("dd if={}/a.dat of=/dev/null bs=64K iflag=direct status=none", tree.path().display());
-    let says = said_of_run(&tree.path(), &past);
+    let says = said_of_run(&[], &tree.path(), &past);
     assert!(says.contains("was read through the page cache"), "{says}");
-    let says = said_of_run(&tree.path(), &reads(&tree.path()));
+    let says = said_of_run(&[], &tree.path(), &reads(&tree.path()));
     assert!(!says.contains("was read through the page cache") && !says.contains("no effect"), "{says}");
 }
 
@@ -143,7 +144,7 @@ fn files_that_are_dropped_from_the_cache_are_not_taken_for_ones_that_are_read_pa
     let tree = Tree::new(&[("a.dat", 100_000)]);
     let drop =
         format!("dd if={}/a.dat of=/dev/null count=0 iflag=nocache status=none", tree.path().display());
-    let says = said_of_run(&tree.path(), &drop);
+    let says = said_of_run(&[], &tree.path(), &drop);
     assert!(!says.contains("was read through the page cache"), "{says}");
 }
 
@@ -177,7 +178,7 @@ fn a_rule_on_an_overlay_that_a_user_has_mounted_is_told_to_have_no_effect() {
         said += &says;
         says.contains(told) && says.contains("left to the kernel")
     };
-    assert!((0..5).any(|_| is_told(said_of_run(&tree.file("merged"), &script))), "{said}");
+    assert!((0..5).any(|_| is_told(said_of_run(&[], &tree.file("merged"), &script))), "{said}");
     let state = tree.file("state");
     let watch = ["learn", "--as", "watch", "--state", state.to_str().unwrap(), "--", "sh", "-c", &script];
     assert!((0..5).any(|_| is_told(foretell(watch).stderr)), "{said}");

@@ -166,11 +166,7 @@ fn files_under_conflicting_rules_are_left_alone_and_no_others() {
         if options.contains(&"--join") {
             continue;
         }
-        assert!(
-            said[1].starts_with(&format!("foretell: the rule for {a} has no effect")),
-            "{}",
-            ended.stderr
-        );
+        assert_eq!(said.len(), 1, "quiet: {}", ended.stderr);
         let files = part["files"].as_array().unwrap();
         let files: Vec<_> =
             files.iter().map(|f| (f["path"].as_str().unwrap(), number(f, "references"))).collect();

@@ -1,10 +1,12 @@
-//! What is signalled reaches the job exactly once, whoever it is sent to: to a job that counts, the second one means "at once".
+//! What is signalled reaches the job exactly once, whoever it is sent to: to a job that counts, the second one means "at once". And
+//! who waits for us sees the job stop and go on, as a shell does that waits for the job itself.
 
 #![allow(clippy::unwrap_used)] // a test's own helpers
 
 mod harness;
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,15 +15,24 @@ use std::time::Duration;
 use foretell_cgroup::{Controller, MemoryGroup, Place};
 use harness::wait_until;
 use harness::ways::Ways;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 
 const HUP: i32 = 1;
 const INT: i32 = 2;
 const ALRM: i32 = 14;
 const TERM: i32 = 15;
+const CONT: i32 = 18;
+const STOP: i32 = 19;
+/// All that stop who does nothing else on them.
+const STOPS: [i32; 4] = [STOP, TSTP, TTIN, TTOU];
+const TSTP: i32 = 20;
+const TTIN: i32 = 21;
+const TTOU: i32 = 22;
 /// Longer than anything that is passed on takes: what comes a second time has come by then.
 const SETTLED: Duration = Duration::from_millis(250);
 const WAYS: [&str; 4] = ["run", "rule", "first", "steer"];
+/// The same, and nothing before the job.
+const ALL: [&str; 5] = ["plain", "run", "rule", "first", "steer"];
 
 /// A job that counts the signals that it gets.
 struct Stage {
@@ -50,6 +61,14 @@ impl Stage {
         let counting = Counting { child, log };
         wait_until("the job has begun", || counting.log().starts_with("begun\n"));
         counting
+    }
+
+    /// A job that stops, as the leader of a process group.
+    fn stopping(&self, way: &str, job: &[&str]) -> Counting {
+        let mut command = Command::new("env");
+        command.arg("--default-signal").args(self.ways.words(way, job));
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        Counting { child: self.ways.alone(command).spawn().unwrap(), log: self.ways.tree.file("none") }
     }
 }
 
@@ -94,6 +113,48 @@ impl Counting {
         wait_until("the job has got the signal", || self.got(signal) >= times);
         std::thread::sleep(SETTLED);
         assert_eq!(self.got(signal), times, "{what}: {}", self.log());
+    }
+
+    /// What who waits for it sees next.
+    fn next(&self) -> String {
+        let how = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
+        let mut seen = None;
+        wait_until("something is seen of the job", || {
+            seen = waitpid(Some(self.pid()), how).unwrap().map(|(_, status)| status);
+            seen.is_some()
+        });
+        let status = seen.unwrap();
+        match (status.stopping_signal(), status.exit_status()) {
+            (Some(signal), _) => format!("stopped by {signal}"),
+            (_, Some(code)) => format!("exit code {code}"),
+            _ if status.continued() => "goes on".to_owned(),
+            _ => format!("{status:?}"),
+        }
+    }
+
+    /// Has it do one thing more.
+    fn go(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    }
+
+    /// Sees it end.
+    fn ends(&mut self, code: i32, what: &str) {
+        drop(self.child.stdin.take());
+        assert_eq!(self.next(), format!("exit code {code}"), "{what}");
+    }
+
+    /// The process of the job itself, once it is there.
+    fn job(&self) -> Pid {
+        let mut found = None;
+        wait_until("the job is there", || {
+            let is_job = |pid: &u32| {
+                std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                    .is_ok_and(|name| name.trim_end() == "counts")
+            };
+            found = self.processes().into_iter().find(is_job);
+            found.is_some()
+        });
+        Pid::from_raw(found.unwrap().cast_signed()).unwrap()
     }
 
     /// Lets it end.
@@ -329,5 +390,192 @@ fn that_the_terminal_is_gone_is_told_to_the_job() {
         drop(input);
         assert_eq!(job.child.wait().unwrap().code(), Some(7), "{way}");
         assert_eq!(job.got(INT), 1, "{way}: {}", job.log());
+    }
+}
+
+/// Waits until both processes of ours hear what stops a job: a moment after it has begun. The first one is given.
+fn wait_until_followed(way: &str, keeper: u32) {
+    let hears = |pid: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        caught.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (TTOU - 1)) != 0)
+    };
+    let worker = || children_of(keeper).first().copied();
+    wait_until("the job is followed", || way == "plain" || hears(keeper) && worker().is_some_and(hears));
+}
+
+/// The children of the first thread of a process, the oldest first.
+fn children_of(pid: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_ascii_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+fn continues(job: &Counting, what: &str) {
+    kill_process_group(job.pid(), Signal::CONT).unwrap();
+    assert_eq!(job.next(), "goes on", "{what}");
+}
+
+#[test]
+fn a_job_that_stops_itself_is_seen_to_stop_and_to_go_on() {
+    let Some(stage) = Stage::new("a_job_that_stops_itself_is_seen_to_stop_and_to_go_on") else { return };
+    for way in ALL {
+        for signal in STOPS {
+            for how in ["stops", "leads"] {
+                let what = format!("{way} {how} {signal}");
+                let mut job = stage.stopping(way, &[&stage.counts, how, &signal.to_string()]);
+                for _ in 0..3 {
+                    job.go();
+                    assert_eq!(job.next(), format!("stopped by {signal}"), "{what}");
+                    continues(&job, &what);
+                }
+                job.ends(7, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_job_that_somebody_else_stops_and_continues_is_seen_to() {
+    let Some(stage) = Stage::new("a_job_that_somebody_else_stops_and_continues_is_seen_to") else { return };
+    for way in ALL {
+        let mut job = stage.stopping(way, &[&stage.counts, "stops", "19"]);
+        let process = job.job();
+        for _ in 0..3 {
+            kill_process(process, Signal::STOP).unwrap();
+            assert_eq!(job.next(), "stopped by 19", "{way}");
+            kill_process(process, Signal::CONT).unwrap();
+            assert_eq!(job.next(), "goes on", "{way}");
+        }
+        // To the number that is known.
+        kill_process(job.pid(), Signal::TSTP).unwrap();
+        assert_eq!(job.next(), format!("stopped by {TSTP}"), "{way}");
+        kill_process(job.pid(), Signal::CONT).unwrap();
+        assert_eq!(job.next(), "goes on", "{way}");
+        // To all of the group, as a shell does it.
+        for (signal, seen) in [(Signal::STOP, STOP), (Signal::TSTP, TSTP)] {
+            kill_process_group(job.pid(), signal).unwrap();
+            assert_eq!(job.next(), format!("stopped by {seen}"), "{way}");
+            continues(&job, way);
+        }
+        job.ends(7, way);
+    }
+}
+
+#[test]
+fn a_job_that_does_not_stop_is_not_seen_to() {
+    let Some(stage) = Stage::new("a_job_that_does_not_stop_is_not_seen_to") else { return };
+    let script = "trap '' TSTP TTIN TTOU; echo begun; read word; exit 5";
+    for way in ALL {
+        let mut job = stage.stopping(way, &["sh", "-c", script]);
+        let mut said = [0; 6];
+        job.child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        wait_until_followed(way, job.child.id());
+        for signal in [Signal::TSTP, Signal::TTIN, Signal::TTOU] {
+            kill_process_group(job.pid(), signal).unwrap();
+        }
+        job.ends(5, way);
+    }
+}
+
+#[test]
+fn a_job_that_goes_on_counts_that_once() {
+    let Some(stage) = Stage::new("a_job_that_goes_on_counts_that_once") else { return };
+    for way in WAYS {
+        let job = stage.counting(way, &[]);
+        for times in 1..=2 {
+            let process = job.job();
+            kill_process(process, Signal::STOP).unwrap();
+            assert_eq!(job.next(), "stopped by 19", "{way}");
+            if times == 1 {
+                kill_process_group(job.pid(), Signal::CONT).unwrap();
+            } else {
+                kill_process(job.pid(), Signal::CONT).unwrap();
+            }
+            assert_eq!(job.next(), "goes on", "{way}");
+            job.has_got(CONT, times, way);
+        }
+    }
+}
+
+#[test]
+fn who_stays_with_the_job_stops_with_it() {
+    let Some(stage) = Stage::new("who_stays_with_the_job_stops_with_it") else { return };
+    for way in WAYS {
+        let mut job = stage.stopping(way, &[&stage.counts, "stops", "19"]);
+        let process = job.job();
+        let worker = job.processes()[1];
+        tell(worker, Signal::KILL);
+        wait_until("it has ended", || !job.processes().contains(&worker));
+        kill_process(process, Signal::STOP).unwrap();
+        assert_eq!(job.next(), "stopped by 19", "{way}");
+        continues(&job, way);
+        job.ends(7, way);
+    }
+}
+
+/// What is read from a terminal's other end.
+struct Screen {
+    terminal: std::os::fd::OwnedFd,
+    text: String,
+}
+
+impl Screen {
+    /// Reads until something stands there.
+    fn until(&mut self, what: &str) {
+        wait_until(what, || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = rustix::io::read(&self.terminal, &mut bytes) {
+                self.text += &String::from_utf8_lossy(&bytes[..count]);
+            }
+            self.text.contains(what)
+        });
+    }
+
+    fn types(&self, text: &str) {
+        assert_eq!(rustix::io::write(&self.terminal, text.as_bytes()), Ok(text.len()));
+    }
+}
+
+/// An editor gives the terminal its screen back before it stops: the shell takes the terminal then, and not before.
+#[test]
+fn the_shell_takes_the_terminal_when_the_job_has_stopped() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let Some(stage) = Stage::new("the_shell_takes_the_terminal_when_the_job_has_stopped") else { return };
+    for way in ALL {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        rustix::fs::fcntl_setfl(&terminal, rustix::fs::OFlags::NONBLOCK).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+        let side = std::fs::File::options().read(true).write(true).open(name).unwrap();
+        let log = stage.ways.tree.file("screen");
+        let _ = std::fs::remove_file(&log);
+        let mut command = Command::new("env");
+        command.args(["--default-signal", "setsid", "--ctty", "bash", "--norc", "-i"]);
+        command.stdin(side.try_clone().unwrap()).stdout(side.try_clone().unwrap()).stderr(side);
+        let mut shell = stage.ways.alone(command.env("PS1", "ready>")).spawn().unwrap();
+        drop(command);
+        let mut screen = Screen { terminal, text: String::new() };
+        screen.until("ready>");
+        let words = stage.ways.words(way, &[&stage.counts, "screen", &stage.ways.text("screen")]);
+        let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+        screen.types(&format!("{}\n", words.join(" ")));
+        let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+        wait_until("the job has begun", || logged() == "begun\n");
+        wait_until_followed(way, children_of(shell.id())[0]);
+        for round in 1..=2 {
+            screen.text.clear();
+            screen.types("\x1a");
+            screen.until("Stopped");
+            assert_eq!(logged().matches("restored").count(), round, "{way}: {}", screen.text);
+            screen.until("ready>");
+            screen.types("fg\n");
+            wait_until("it is there again", || logged().matches("again").count() == round);
+        }
+        screen.text.clear();
+        screen.types("\x03");
+        screen.until("ready>");
+        screen.types("exit\n");
+        assert_eq!(shell.wait().unwrap().code(), Some(128 + INT), "{way}");
     }
 }

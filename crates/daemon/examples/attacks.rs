@@ -2,7 +2,8 @@
 //!
 //! Starts a service as root, an honest client as one user, and attackers as another one, each a process of its own.
 //! The honest client asks for its statistics again and again; how long each answer took is what counts. Every move of
-//! the attack suite is played for some seconds, then mixtures of moves that come from a seed. The same is measured
+//! the attack suite is played for some seconds, by one user, then in variations: with other numbers by several users at a time, and
+//! in bursts. Then mixtures of moves are that come from a seed. The same is measured
 //! with no attacker at all: what a machine does to anybody who wakes up is in all of the figures but `own ms`, the longest
 //! answer less what the client and the service's loop waited for a processor. With `--sessions` so many
 //! sessions of four users fill the service's tables at the same time, and what counts is its memory before, at most, and
@@ -22,10 +23,13 @@ mod client;
 mod hoards;
 #[path = "../tests/attacks/moves.rs"]
 mod moves;
+#[path = "../tests/attacks/sendings.rs"]
+mod sendings;
 
 use foretell_pagecache::{CLASSES_US, Piece, ROUNDS, Work};
 use foretell_protocol::{Part, Reply, Request};
 use foretelld::Snapshot;
+use rustix::process::{Pid, Signal, kill_process};
 
 use actors::{Actors, HONEST, STRANGER};
 use client::Client;
@@ -65,9 +69,11 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// `--seconds N --mixtures N --blocks N --sessions N --only NAME --json FILE`.
+/// `--seconds N --variations N --mixtures N --blocks N --sessions N --only NAME --json FILE`.
 struct Wanted {
     seconds: u64,
+    /// Of each move.
+    variations: u64,
     mixtures: u64,
     blocks: u64,
     /// So many sessions at a time, in place of moves and mixtures; 0 for those.
@@ -77,11 +83,19 @@ struct Wanted {
 }
 
 fn wanted(words: &[&str]) -> Option<Wanted> {
-    let mut wanted =
-        Wanted { seconds: 5, mixtures: 20, blocks: 1 << 17, sessions: 0, only: None, json: None };
+    let mut wanted = Wanted {
+        seconds: 5,
+        variations: 2,
+        mixtures: 20,
+        blocks: 1 << 17,
+        sessions: 0,
+        only: None,
+        json: None,
+    };
     for pair in words.chunks(2) {
         match *pair {
             ["--seconds", n] => wanted.seconds = n.parse().ok().filter(|n| (1..=600).contains(n))?,
+            ["--variations", n] => wanted.variations = n.parse().ok()?,
             ["--mixtures", n] => wanted.mixtures = n.parse().ok()?,
             ["--blocks", n] => wanted.blocks = n.parse().ok().filter(|n| (64..=1 << 18).contains(n))?,
             ["--sessions", n] => wanted.sessions = n.parse().ok().filter(|n| (1..=1024).contains(n))?,
@@ -146,8 +160,31 @@ struct Seen {
     round: Vec<Piece>,
 }
 
-/// A move, the blocks of its files, and its seed.
-type Played = (&'static str, u64, u64);
+/// A move as it is played.
+#[derive(Clone, Copy)]
+struct Played {
+    name: &'static str,
+    /// Of its files.
+    blocks: u64,
+    seed: u64,
+    user: u32,
+    /// Not all the time, but in bursts.
+    in_bursts: bool,
+}
+
+/// A move in one of its variations: by several users with other numbers, every other time in bursts.
+fn varied(name: &'static str, blocks: u64, variation: u64) -> Vec<Played> {
+    let mut random = Random(variation << 20);
+    let _ = (0..8).map(|_| random.below(2)).count();
+    let play = |user: &u32| Played {
+        name,
+        blocks: (blocks >> random.below(4)).max(64),
+        seed: moves::PLAIN + 1 + random.below(1 << 20),
+        user: *user,
+        in_bursts: variation.is_multiple_of(2),
+    };
+    USERS[..3].iter().map(play).collect()
+}
 
 struct Bench {
     actors: Actors,
@@ -158,12 +195,11 @@ impl Bench {
     /// Plays some moves at a time against a fresh service.
     fn play(&self, moves: &[Played]) -> Seen {
         let path = self.actors.socket().display().to_string();
-        let theirs = self.actors.directory_of(STRANGER);
         let service = self.actors.service(self.wanted.blocks);
-        let start_attacker = |&(name, blocks, seed): &Played| {
-            let (directory, blocks) = (theirs.display().to_string(), blocks.to_string());
-            let words = ["as-attacker", name, &path, &directory, &blocks, &seed.to_string()];
-            self.actors.start(&words, Some(STRANGER), Stdio::null(), Stdio::null())
+        let start_attacker = |&Played { name, blocks, seed, user, .. }: &Played| {
+            let directory = self.actors.directory_of(user).display().to_string();
+            let words = ["as-attacker", name, &path, &directory, &blocks.to_string(), &seed.to_string()];
+            self.actors.start(&words, Some(user), Stdio::null(), Stdio::null())
         };
         let mut attackers: Vec<Child> = moves.iter().map(start_attacker).collect();
         std::thread::sleep(UNDER_WAY);
@@ -173,10 +209,16 @@ impl Bench {
         let mut honest = self.actors.start(&words, Some(HONEST), Stdio::null(), Stdio::piped());
         let at_start = anonymous_kib(service.id());
         let mut most = at_start;
+        let mut random = Random(self.wanted.seconds);
         while honest.try_wait().unwrap().is_none() {
             for (attacker, play) in attackers.iter_mut().zip(moves) {
                 if attacker.try_wait().unwrap().is_some() {
                     *attacker = start_attacker(play);
+                }
+                if play.in_bursts {
+                    let pid = Pid::from_child(attacker);
+                    let signal = [Signal::STOP, Signal::CONT][random.below(2) as usize];
+                    kill_process(pid, signal).unwrap();
                 }
             }
             most = most.max(anonymous_kib(service.id()));
@@ -191,7 +233,9 @@ impl Bench {
         }
         let memory = (at_start, most, settled_kib(service.id()));
         assert!(actors::end(service).success(), "the service has failed");
-        std::fs::remove_dir_all(&theirs).unwrap();
+        for play in moves {
+            let _ = std::fs::remove_dir_all(self.actors.directory_of(play.user));
+        }
         seen(&String::from_utf8(output.stdout).unwrap(), memory, longest, round)
     }
 }
@@ -355,7 +399,7 @@ fn seen(text: &str, memory_kib: (u64, u64, u64), longest: Vec<Work>, round: Vec<
 fn bench(words: &[&str]) -> ExitCode {
     let Some(wanted) = wanted(words) else {
         eprintln!(
-            "error: give --seconds N, --mixtures N, --blocks N, --sessions N, --only NAME, --json FILE"
+            "error: give --seconds N, --variations N, --mixtures N, --blocks N, --sessions N, --only NAME, --json FILE"
         );
         return ExitCode::from(2);
     };
@@ -369,17 +413,23 @@ fn bench(words: &[&str]) -> ExitCode {
     let bench = Bench { actors, wanted };
     let blocks = bench.wanted.blocks;
     let mut rounds: Vec<(String, Vec<Played>)> = vec![("quiet".to_owned(), Vec::new())];
-    rounds.extend(MOVES.iter().map(|(name, _)| ((*name).to_owned(), vec![(*name, blocks, 1)])));
+    let plain = |name| Played { name, blocks, seed: moves::PLAIN, user: STRANGER, in_bursts: false };
+    for (name, _) in MOVES {
+        rounds.push((name.to_owned(), vec![plain(name)]));
+        let variation = |n| (format!("{name}, variation {n}"), varied(name, blocks, n));
+        rounds.extend((1..=bench.wanted.variations).map(variation));
+    }
     for seed in 0..bench.wanted.mixtures {
         let mut random = Random(seed + 1);
         let _ = (0..8).map(|_| random.below(2)).count();
         let moves: Vec<Played> = (0..3 + random.below(3))
             .map(|_| {
                 let (name, _) = MOVES[random.below(MOVES.len() as u64) as usize];
-                (name, (blocks >> random.below(4)).max(64), random.below(1 << 20))
+                let blocks = (blocks >> random.below(4)).max(64);
+                Played { blocks, seed: random.below(1 << 20), ..plain(name) }
             })
             .collect();
-        let names: Vec<&str> = moves.iter().map(|(name, ..)| *name).collect();
+        let names: Vec<&str> = moves.iter().map(|played| played.name).collect();
         rounds.push((format!("{seed}: {}", names.join(", ")), moves));
     }
     if bench.wanted.sessions > 0 {

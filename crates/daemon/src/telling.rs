@@ -64,7 +64,7 @@ impl Service {
             private: self.owner.is_some(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             sessions_open: self.owners.sessions() + u32::from(self.own.is_some()),
-            sessions_opened: self.opened,
+            sessions_opened: self.opened + u64::from(self.own.is_some()),
             sessions_refused: self.refused,
             sessions: rows,
             withheld,

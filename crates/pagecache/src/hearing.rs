@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use crate::inherited;
+use crate::stopping::{self, Stopping};
 pub use crate::timers::now_ns;
 
 /// Signals that have been heard and not been read yet, in each of the two processes.
@@ -92,6 +93,7 @@ struct Page {
     heard_by_worker: AtomicU64,
     /// When the job has begun, or was ready to; zero before.
     begun_ns: AtomicU64,
+    stopping: Stopping,
     rings: [Ring; 2],
 }
 
@@ -151,6 +153,7 @@ static OF_ONE: Page = Page {
     worker: AtomicU32::new(0),
     heard_by_worker: AtomicU64::new(0),
     begun_ns: AtomicU64::new(0),
+    stopping: Stopping::new(),
     rings: [Ring::new(), Ring::new()],
 };
 
@@ -227,10 +230,38 @@ impl Hearing {
         Ok(())
     }
 
+    /// This process does on these signals what it did before: the default action.
+    pub fn hear_no_more(self, signals: &[i32]) {
+        let heard: Vec<i32> =
+            signals.iter().copied().filter(|signal| CAUGHT.load(SeqCst) & bit(*signal) != 0).collect();
+        for signal in &heard {
+            CAUGHT.fetch_and(!bit(*signal), SeqCst);
+            // What came while it was blocked is forgotten: the job has had it. SAFETY: neither action calls anything of ours.
+            unsafe {
+                libc::signal(*signal, libc::SIG_IGN);
+                libc::signal(*signal, libc::SIG_DFL);
+            }
+        }
+        let blocked = inherited::blocked_set();
+        unblock(&heard.into_iter().filter(|signal| blocked & bit(*signal) == 0).collect::<Vec<_>>());
+    }
+
     /// These signals it does not hear after all: they are blocked, and there is no thread that could have them otherwise.
     pub fn miss(self, signals: &[i32]) {
         let missed = signals.iter().fold(0, |missed, signal| missed | bit(*signal));
         self.0.heard_by_worker.fetch_and(!missed, SeqCst);
+    }
+
+    /// Says of the job, a child of this process, when it stops and goes on (`stopping.rs`). `keeper` is the process that is to do so,
+    /// too, if it is another one.
+    pub fn tell_stops(self, job: u32, keeper: Option<u32>) {
+        stopping::tell(&self.0.stopping, job, keeper, move || self.ring());
+    }
+
+    /// Stops this process if the job has stopped since `seen`, until it is continued; changes `seen`. Whether it has. Of one thread
+    /// only, which [`Hearing::wait`] wakes.
+    pub fn stop_with_job(self, seen: &mut u32) -> bool {
+        self.0.stopping.follow(seen)
     }
 
     /// The process that does the work, once it hears.
@@ -327,9 +358,9 @@ fn send(job: libc::c_int, signal: i32) {
 }
 
 /// The handler.
-extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: `errno` is this thread's own; the kernel hands in particulars, of which those that are read are there for their
-    // code; the page is there for ever.
+    // code, and what this thread goes on with; the page is there for ever.
     unsafe {
         let errno = *libc::__errno_location();
         let own = libc::getpid();
@@ -337,6 +368,11 @@ extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc
             let code = (*info).si_code;
             let has_sender = [libc::SI_USER, libc::SI_QUEUE, libc::SI_TKILL, libc::SI_MESGQ].contains(&code);
             let sender = if has_sender { (*info).si_pid() } else { 0 };
+            // Written to a terminal that takes nothing in the background (stty tostop): the call begins anew, and would do so for
+            // ever. Where the signal is blocked it is carried out (tty_ioctl(4)).
+            if signal == libc::SIGTTOU && !has_sender {
+                libc::sigaddset(&raw mut (*context.cast::<libc::ucontext_t>()).uc_sigmask, signal);
+            }
             // About something that we did: a pipe of ours that broke.
             if sender != own {
                 heard(Heard { signal, code, sender, at_ns: now_ns() });

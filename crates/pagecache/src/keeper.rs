@@ -122,6 +122,12 @@ pub trait Follow {
 
     /// It has begun, as this process.
     fn begun(&mut self, pid: u32);
+
+    /// The worker is lost, and the job has become a child of this process.
+    fn is_ours(&mut self, pid: u32);
+
+    /// It has ended, and the worker has not.
+    fn ended(&mut self);
 }
 
 impl Worker {
@@ -245,6 +251,8 @@ struct Known {
     has_no_children: bool,
     /// The worker's end of the line is closed.
     has_heard_all: bool,
+    /// The job is a child of this process, and whoever follows it knows.
+    is_ours: bool,
 }
 
 fn keep(worker: Pid, inherited: Vec<Pid>, told: &OwnedFd, follow: &mut impl Follow) -> Kept {
@@ -296,6 +304,9 @@ fn keep(worker: Pid, inherited: Vec<Pid>, told: &OwnedFd, follow: &mut impl Foll
             known.wait_for(job);
             return known.end(lost);
         }
+        if !std::mem::replace(&mut known.is_ours, true) {
+            follow.is_ours(job.as_raw_nonzero().get().unsigned_abs());
+        }
     }
 }
 
@@ -342,6 +353,7 @@ impl Known {
                     let [code, signal, ..] = number.to_le_bytes();
                     self.code = Some(code);
                     lastly::ended_by(signal.into());
+                    follow.ended();
                 }
                 _ => {}
             }
@@ -497,6 +509,8 @@ mod tests {
     impl Follow for Nobody {
         fn about(&mut self) {}
         fn begun(&mut self, _: u32) {}
+        fn is_ours(&mut self, _: u32) {}
+        fn ended(&mut self) {}
     }
 
     /// What a process with children of its own finds out of them, as its exit code: the test's process has other ones.

@@ -88,6 +88,7 @@ mod sessions;
 mod shown;
 mod status;
 mod steering;
+mod stopping;
 mod streams;
 mod survey;
 mod takeover;

@@ -8,6 +8,7 @@
 //! - [`InstantPlane`] and [`unit_time`]: the two simplest worlds that an engine can be run in; a fetch takes
 //!   no time in the first, and a fixed number of references in the second.
 //! - [`cached_pages`]: how much of a file the kernel has cached.
+//! - [`map_in_pieces`]: processes with many mappings.
 //! - [`mounts`]: file systems of a test's own, on loop devices and overlays.
 //! - [`best_alignment`]: how many references of a run a list predicts at best, with knowledge of the future.
 //! - [`programs`]: executables of a test's own.
@@ -21,6 +22,7 @@ pub mod alignment;
 mod cached;
 pub mod fetches;
 mod instant;
+mod mapped;
 pub mod mounts;
 mod optimum;
 pub mod perturb;
@@ -34,6 +36,7 @@ pub mod workload;
 pub use alignment::best_alignment;
 pub use cached::cached_pages;
 pub use instant::InstantPlane;
+pub use mapped::map_in_pieces;
 pub use optimum::{UnitTime, best_time};
 pub use replacement::{NaiveCache, Outcome};
 

@@ -6,8 +6,8 @@ use super::forecast::READ_AHEAD_KB;
 use super::verdict::with;
 use super::{Advice, Verdict};
 use crate::comparing::words::seconds;
+use crate::report::thousands;
 use crate::size::human_bytes;
-use crate::sweep::grouped;
 
 /// Characters of a path that are shown: its end.
 const PATH_CHARS: usize = 48;
@@ -27,7 +27,7 @@ pub(crate) fn report(advice: &Advice) -> String {
     out += &format!(
         "\nIt reads {} in {} files, {} with what is read again; {} came from devices.\n\n",
         human_bytes(profile.distinct_bytes),
-        grouped(profile.file_count as u64),
+        thousands(profile.file_count as u64),
         human_bytes(profile.read_bytes),
         human_bytes(profile.device_bytes)
     );
@@ -70,7 +70,7 @@ fn files(advice: &Advice) -> Table {
     if rest > 0 {
         let shown: u64 = advice.profile.files.iter().map(|file| file.read_bytes).sum();
         table.add_row([
-            format!("{} more files", grouped(rest as u64)),
+            format!("{} more files", thousands(rest as u64)),
             human_bytes(advice.profile.read_bytes - shown),
             String::new(),
             String::new(),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use foretell::args::one_line;
 use foretell::commands::daemon;
+use foretell::entry::{said, told};
 use foretell::terminal::{warn, with_causes};
 
 /// Serves one page cache under one budget to all programs that speak for themselves.
@@ -18,14 +19,11 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(e) if !e.use_stderr() => {
-            let _ = e.print();
-            return ExitCode::SUCCESS;
-        }
+        Err(e) if !e.use_stderr() => return told(&e),
         Err(e) => return fail(&one_line(&e)),
     };
     match daemon::execute(&cli.args) {
-        Ok(code) => code.into(),
+        Ok(code) => said(code),
         Err(e) => fail(&with_causes(&e)),
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use foretell_device::validation::{Comparison, Records, replay};
 use foretell_device::{Device, DeviceParameters, Discipline, Model, catalogue};
 
-use crate::sweep::grouped;
+use crate::report::thousands;
 use crate::terminal::say;
 
 /// List the device models, show one as a file to start from, or compare one with a measured drive.
@@ -105,8 +105,8 @@ fn in_lines(c: &Comparison) -> String {
     let mut out = format!(
         "requests          {} ({} writes)\nmeasured mean     {:.3} ms\nmodelled mean     {:.3} ms\n\
          demerit           {:.3} ms, {:.1}% of the measured mean\n",
-        grouped(c.requests),
-        grouped(c.writes),
+        thousands(c.requests),
+        thousands(c.writes),
         ms(c.measured_mean_ns),
         ms(c.modelled_mean_ns),
         ms(c.demerit_ns),
@@ -115,9 +115,9 @@ fn in_lines(c: &Comparison) -> String {
     if let Some(hits) = c.hits {
         out += &format!(
             "reads from cache  {} measured, {} modelled, agreeing on {}\n",
-            grouped(hits.measured),
-            grouped(hits.modelled),
-            grouped(hits.agreeing)
+            thousands(hits.measured),
+            thousands(hits.modelled),
+            thousands(hits.agreeing)
         );
     }
     out

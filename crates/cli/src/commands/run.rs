@@ -544,7 +544,9 @@ fn finish(args: &Args, outcome: Outcome, statistics: Option<Output>, started: In
     {
         warn(&with_causes(&e));
     }
-    say_what_was_not_steered(&stats);
+    if !args.quiet {
+        say_what_was_not_steered(&stats);
+    }
     // Of what did not begin it was said why, and there is no more to tell.
     let began = stats.uncontrolled_because.is_none() || stats.watched || stats.budget_bytes > 0;
     if !args.quiet && began {

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use super::words::{self, HEADINGS};
 use super::{Comparison, Figures, Run, Span};
 use crate::plot;
+use crate::report::thousands;
 use crate::size::human_bytes;
 use crate::sweep::chart::ticks;
-use crate::sweep::grouped;
 use crate::sweep::page::{STYLE, escape};
 
 /// Sizes in user units of an SVG.
@@ -86,7 +86,7 @@ fn run(run: &Run) -> [String; 8] {
         run.how.map_or_else(String::new, |how| how.to_string()),
         words::seconds(run.elapsed_s),
         bytes(run.read_bytes),
-        run.requests.map_or_else(String::new, grouped),
+        run.requests.map_or_else(String::new, thousands),
         bytes(run.peak_bytes),
         run.exit_code.to_string(),
     ]
@@ -134,7 +134,7 @@ fn charts(comparison: &Comparison) -> Vec<Chart<'_>> {
         title: "Requests to the device",
         unit: "requests",
         scale: 1.0,
-        said: |requests| grouped(requests.round() as u64),
+        said: |requests| thousands(requests.round() as u64),
         rows: requests,
     });
     charts.push(Chart { title: "Most memory at a time", unit, scale, said: said_bytes, rows: peak });

@@ -3,8 +3,8 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::{Agreement, Comparison, Faster, Figures, Side, Span};
+use crate::report::thousands;
 use crate::size::human_bytes;
-use crate::sweep::grouped;
 
 /// The headings of [`row`].
 pub(crate) const HEADINGS: [&str; 8] =
@@ -55,7 +55,7 @@ pub(crate) fn row(figures: &Figures) -> [String; 8] {
         seconds(median),
         format!("{} – {}", seconds(least), seconds(most)),
         middle(figures.read_bytes, human_bytes),
-        middle(figures.requests, grouped),
+        middle(figures.requests, thousands),
         middle(figures.peak_bytes, human_bytes),
         codes.join(", "),
         figures.faster.map_or_else(String::new, |faster| times(&faster)),

@@ -64,6 +64,8 @@ pub struct Done {
     pub guesses: Option<Guessed>,
     /// The night was watched, and what the job has read is known now.
     pub is_known: bool,
+    /// Nothing can be learnt from it, which has been said with its reason.
+    pub is_unlearnt: bool,
 }
 
 /// What a plan says, without its lists.
@@ -208,8 +210,8 @@ impl Known {
         {
             warn(&format!("this night is not remembered: {error}"));
         }
-        let code = ran.code;
-        Done { name: wanted.name.clone(), code, night, before, why, planned, stats, guesses, is_known }
+        let (name, code, is_unlearnt) = (wanted.name.clone(), ran.code, job.is_none());
+        Done { name, code, night, before, why, planned, stats, guesses, is_known, is_unlearnt }
     }
 }
 

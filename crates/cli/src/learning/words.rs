@@ -13,7 +13,8 @@ use crate::stats::Stats;
 pub fn report(done: &Done) -> String {
     let Done { name, night, before, why, .. } = done;
     let number = before.len() + 1;
-    let mut lines = vec![format!("foretell: night {number} of '{name}', {}: {why}", night.how)];
+    let why = if done.is_unlearnt { String::new() } else { format!(": {why}") };
+    let mut lines = vec![format!("foretell: night {number} of '{name}', {}{why}", night.how)];
     let mut took = format!("  it took {}", seconds(night.elapsed_s));
     if let Some(plain) = by_itself(before.iter(), night.read_bytes).filter(|_| night.how == How::Steered) {
         took += &format!(", by itself {}", seconds(plain));

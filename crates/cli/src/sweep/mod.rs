@@ -13,20 +13,6 @@ pub mod page;
 pub mod sources;
 pub mod table;
 
-/// `1234567` as `1 234 567`, so that digits can be counted.
-#[must_use]
-pub fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() * 4 / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push('\u{202f}');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// Seconds with as many decimals as matter.
 #[must_use]
 pub fn seconds(s: f64) -> String {
@@ -45,10 +31,6 @@ mod tests {
 
     #[test]
     fn numbers_can_be_read() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(100_000), "100\u{202f}000");
-        assert_eq!(grouped(1_234_567), "1\u{202f}234\u{202f}567");
         let shown: Vec<String> = [0.0, 0.1234, 1.234, 12.34, 1234.5].into_iter().map(seconds).collect();
         assert_eq!(shown, ["0", "0.123", "1.23", "12.3", "1234"]);
     }

@@ -6,7 +6,8 @@ use std::fmt::Write;
 use foretell_sim::Outcome;
 
 use super::table::over;
-use super::{baseline, chart, grouped, seconds};
+use super::{baseline, chart, seconds};
+use crate::report::thousands;
 
 pub(crate) const STYLE: &str = include_str!("page.css");
 
@@ -85,12 +86,12 @@ fn what_the_times_are(processors: u16) -> String {
 
 /// What all results share.
 fn facts(o: &Outcome, one_cache: bool) -> String {
-    let mut facts = vec![("references", grouped(o.references))];
+    let mut facts = vec![("references", thousands(o.references))];
     if let Some(distinct) = o.distinct_blocks {
-        facts.push(("distinct blocks", grouped(distinct)));
+        facts.push(("distinct blocks", thousands(distinct)));
     }
     if one_cache {
-        facts.push(("cache", format!("{} blocks", grouped(o.cache_blocks.into()))));
+        facts.push(("cache", format!("{} blocks", thousands(o.cache_blocks.into()))));
     }
     facts.push(("device", o.device.clone()));
     facts.push(("schedule", o.schedule.clone()));
@@ -99,7 +100,7 @@ fn facts(o: &Outcome, one_cache: bool) -> String {
     }
     facts.push(("compute", format!("{} s", seconds(o.compute_s))));
     if let Some(fetches) = o.demand_opt_fetches.filter(|_| one_cache) {
-        facts.push(("fewest fetches", grouped(fetches)));
+        facts.push(("fewest fetches", thousands(fetches)));
     }
     if let Some(bound) = o.lower_bound_s.filter(|_| one_cache) {
         facts.push(("lower bound", format!("{} s", seconds(bound))));
@@ -140,7 +141,7 @@ fn findings(arrays: &Arrays<'_>) -> String {
 fn array_name((disks, cache_blocks): (u16, Option<u32>)) -> String {
     let disks = if disks == 1 { "1 disk".to_owned() } else { format!("{disks} disks") };
     match cache_blocks {
-        Some(blocks) => format!("{disks}, {} blocks", grouped(blocks.into())),
+        Some(blocks) => format!("{disks}, {} blocks", thousands(blocks.into())),
         None => disks,
     }
 }
@@ -192,7 +193,7 @@ fn table(outcomes: &[Outcome]) -> String {
         let class = if before.replace(array).is_some_and(|b| b != array) { " class=\"first\"" } else { "" };
         let cells = [
             o.disks.to_string(),
-            grouped(o.cache_blocks.into()),
+            thousands(o.cache_blocks.into()),
             o.policy.to_string(),
             o.batch.to_string(),
             seconds(o.elapsed_s),
@@ -201,10 +202,10 @@ fn table(outcomes: &[Outcome]) -> String {
             seconds(o.driver_s),
             seconds(o.stall_s),
             over(o.elapsed_s, o.lower_bound_s),
-            grouped(o.fetches),
+            thousands(o.fetches),
             over(o.fetches as f64, o.demand_opt_fetches.map(|f| f as f64)),
-            grouped(o.wasted_fetches),
-            grouped(o.late_fetches),
+            thousands(o.wasted_fetches),
+            thousands(o.late_fetches),
             format!("{:.2}", o.mean_fetch_ms),
             format!("{:.0}%", 100.0 * o.utilization),
         ];

@@ -6,7 +6,8 @@ use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, pre
 use foretell_sim::Outcome;
 use foretell_sim::reproduce::{Finding, Verdict};
 
-use super::{baseline, grouped, seconds};
+use super::{baseline, seconds};
+use crate::report::thousands;
 
 /// What all results share, in a few lines above the table.
 fn heading(first: &Outcome, one_cache: bool) -> String {
@@ -14,15 +15,15 @@ fn heading(first: &Outcome, one_cache: bool) -> String {
     if first.model {
         out += " (a model: the order of its references is a guess from a description)";
     }
-    let _ = write!(out, "\n{} references", grouped(first.references));
+    let _ = write!(out, "\n{} references", thousands(first.references));
     if let Some(distinct) = first.distinct_blocks {
-        let _ = write!(out, " to {} blocks", grouped(distinct));
+        let _ = write!(out, " to {} blocks", thousands(distinct));
     }
     let _ = write!(
         out,
         "{}, {}, {}",
         if one_cache {
-            format!(", cache of {} blocks", grouped(first.cache_blocks.into()))
+            format!(", cache of {} blocks", thousands(first.cache_blocks.into()))
         } else {
             String::new()
         },
@@ -30,7 +31,7 @@ fn heading(first: &Outcome, one_cache: bool) -> String {
         first.schedule
     );
     if let Some(optimum) = first.demand_opt_fetches.filter(|_| one_cache) {
-        let _ = write!(out, "; optimal demand fetching makes {} fetches", grouped(optimum));
+        let _ = write!(out, "; optimal demand fetching makes {} fetches", thousands(optimum));
     }
     out.push('\n');
     out
@@ -80,17 +81,17 @@ pub fn outcomes(outcomes: &[Outcome]) -> String {
         let fetches_over = over(o.fetches as f64, o.demand_opt_fetches.map(|f| f as f64));
         let mut row = vec![
             o.disks.to_string(),
-            grouped(o.cache_blocks.into()),
+            thousands(o.cache_blocks.into()),
             o.policy.to_string(),
             seconds(o.elapsed_s),
             baseline::ratio(o),
             seconds(o.compute_s),
             seconds(o.driver_s),
             seconds(o.stall_s),
-            grouped(o.fetches),
+            thousands(o.fetches),
             fetches_over,
-            grouped(o.wasted_fetches),
-            grouped(o.late_fetches),
+            thousands(o.wasted_fetches),
+            thousands(o.late_fetches),
             format!("{:.2}", o.mean_fetch_ms),
             format!("{:.0}%", 100.0 * o.utilization),
             over(o.elapsed_s, o.lower_bound_s),

@@ -1,6 +1,9 @@
-// A job that writes down each signal which it gets, and what starts one with a timer or with a signal blocked.
+// A job that writes down each signal which it gets, jobs that stop, and what starts one with a timer or with a signal blocked.
 //
 //   counts count LOG                        a line for each: its number; "begun" first; until standard input ends
+//   counts stops SIGNAL                     stops by the signal for each byte that it reads; until standard input ends
+//   counts leads SIGNAL                     the same, in a process group of its own
+//   counts screen LOG                       as an editor: writes down that it stops before it does, and that it is there again
 //   counts alarm MILLISECONDS PROGRAM...    becomes the program, with a timer
 //   counts block SIGNAL PROGRAM...          becomes the program, with the signal blocked
 #define _GNU_SOURCE
@@ -50,10 +53,48 @@ static int count(const char *log)
     return 7;
 }
 
+static int stops(int number)
+{
+    char byte;
+    while (read(0, &byte, 1) > 0)
+        raise(number);
+    return 7;
+}
+
+static void stop(int number)
+{
+    (void)number;
+    // Long enough for a shell to take the terminal, if it thinks that it may.
+    usleep(100000);
+    say("restored\n", 9);
+    raise(SIGSTOP);
+    say("again\n", 6);
+}
+
+static int screen(const char *log)
+{
+    log_file = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (log_file < 0)
+        return 9;
+    struct sigaction action = {.sa_handler = stop};
+    sigaction(SIGTSTP, &action, NULL);
+    say("begun\n", 6);
+    for (;;)
+        pause();
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "count") == 0)
         return count(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "stops") == 0)
+        return stops(atoi(argv[2]));
+    if (argc == 3 && strcmp(argv[1], "leads") == 0) {
+        setpgid(0, 0);
+        return stops(atoi(argv[2]));
+    }
+    if (argc == 3 && strcmp(argv[1], "screen") == 0)
+        return screen(argv[2]);
     if (argc < 4)
         return 9;
     if (strcmp(argv[1], "alarm") == 0) {

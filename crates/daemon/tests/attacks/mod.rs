@@ -8,6 +8,7 @@ mod hoards;
 mod memory;
 mod moves;
 mod oracles;
+mod sendings;
 mod shares;
 mod time;
 

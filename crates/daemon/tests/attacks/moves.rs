@@ -15,6 +15,7 @@ use foretell_protocol::message::Message;
 use foretell_protocol::{Entry, Handle, Part, Policy, Range, Request};
 use foretell_testkit::sockets::lingering;
 
+use super::sendings;
 use crate::client::Client;
 
 /// Bytes of a block.
@@ -23,12 +24,14 @@ pub(crate) const BLOCK: u64 = 8192;
 const RING: u32 = 4096;
 /// Files of a move that has many.
 const MANY: u32 = 2000;
+/// With this seed a move has these numbers, and others with other ones.
+pub(crate) const PLAIN: u64 = 1;
 
 /// A move: its name, and what it does.
 pub(crate) type Move = (&'static str, fn(&Scene));
 
 /// All moves.
-pub(crate) const MOVES: [Move; 25] = [
+pub(crate) const MOVES: [Move; 30] = [
     ("temporary-listed", temporary_listed),
     ("temporary-cached", temporary_cached),
     ("flush", flush),
@@ -54,6 +57,11 @@ pub(crate) const MOVES: [Move; 25] = [
     ("knocking", knock),
     ("rows", rows),
     ("writing", writing),
+    ("kinds", sendings::kinds),
+    ("parked", sendings::parked),
+    ("swapped", sendings::swapped),
+    ("rings", sendings::rings),
+    ("mappings", sendings::mappings),
 ];
 
 /// Where an attack takes place.
@@ -85,19 +93,34 @@ pub(crate) fn play(name: &str, scene: &Scene) {
 }
 
 impl Scene {
-    fn random(&self) -> Random {
+    pub(crate) fn random(&self) -> Random {
         Random(self.seed)
     }
 
-    fn client(&self) -> Client {
+    /// A number of the seed's own.
+    fn varied(&self, plain: u32, other: impl FnOnce(&mut Random) -> u64) -> u32 {
+        if self.seed == PLAIN {
+            return plain;
+        }
+        let mut random = Random(self.seed);
+        // Of seeds that are near each other the first numbers are, too.
+        let _ = (0..8).map(|_| random.below(2)).count();
+        u32::try_from(other(&mut random)).unwrap_or(plain)
+    }
+
+    fn many(&self) -> u32 {
+        self.varied(MANY, |random| 100 + random.below(u64::from(MANY) - 100))
+    }
+
+    pub(crate) fn client(&self) -> Client {
         let mut client = Client::silent(&self.socket);
-        client.hello_with(RING);
+        client.hello_with(self.varied(RING, |random| 64 << random.below(11)));
         let _ = client.reply();
         client
     }
 
     /// A file that is one great hole: reading it fills the cache, and takes no disk.
-    fn hole(&self, name: &str, blocks: u64) -> PathBuf {
+    pub(crate) fn hole(&self, name: &str, blocks: u64) -> PathBuf {
         let path = self.directory.join(format!("{name}-{}", std::process::id()));
         File::create(&path).unwrap().set_len(blocks * BLOCK).unwrap();
         path
@@ -272,7 +295,7 @@ fn whole_lists(scene: &Scene) {
 
 /// Asks for everything as often as that is answered, with many files to be told of.
 fn status(scene: &Scene) {
-    let paths: Vec<PathBuf> = (0..MANY).map(|n| scene.hole(&format!("status{n}"), 1)).collect();
+    let paths: Vec<PathBuf> = (0..scene.many()).map(|n| scene.hole(&format!("status{n}"), 1)).collect();
     let mut holder = scene.client();
     for (number, path) in (1..).zip(&paths) {
         name(&mut holder, number, path);
@@ -289,7 +312,7 @@ fn status(scene: &Scene) {
 
 /// Names many files and lets go of them.
 fn names(scene: &Scene) {
-    let paths: Vec<PathBuf> = (0..MANY).map(|n| scene.hole(&format!("names{n}"), 4)).collect();
+    let paths: Vec<PathBuf> = (0..scene.many()).map(|n| scene.hole(&format!("names{n}"), 4)).collect();
     paths.iter().for_each(|path| read_all(path, 4));
     let mut client = scene.client();
     loop {
@@ -304,7 +327,7 @@ fn names(scene: &Scene) {
 
 /// Names many files, orders and reads them, and goes away with all of it.
 fn endings(scene: &Scene) {
-    let paths: Vec<PathBuf> = (0..MANY).map(|n| scene.hole(&format!("endings{n}"), 16)).collect();
+    let paths: Vec<PathBuf> = (0..scene.many()).map(|n| scene.hole(&format!("endings{n}"), 16)).collect();
     loop {
         let mut client = scene.client();
         for (number, path) in (1..).zip(&paths) {
@@ -481,7 +504,7 @@ fn linger(scene: &Scene) {
     let mut receivers = Vec::new();
     loop {
         let mut client = scene.client();
-        if client.ring.is_none() || receivers.len() > MANY as usize {
+        if client.ring.is_none() || receivers.len() > scene.many() as usize {
             receivers.clear();
         }
         receivers.push(send_lingering(&mut client));
@@ -507,7 +530,7 @@ fn knock(scene: &Scene) {
 fn rows(scene: &Scene) {
     let mut clients: Vec<Client> = (0..3).map(|_| scene.client()).collect();
     for client in &mut clients {
-        for number in 1..=2 * MANY {
+        for number in 1..=2 * scene.many() {
             let path = scene.hole(&format!("{}-{number}", client.socket.as_raw_fd()), 1);
             name(client, number, &path);
         }

@@ -3,22 +3,24 @@
 //! it is served, that all it says is taken, and that nothing is left of the attack.
 
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Child;
 
 use foretell_protocol::Entry;
 use foretelld::Limits;
 
 use super::moves::{self, MOVES, Random, Scene};
-use super::{attack, stage_for_attackers};
+use super::stage_for_attackers;
 use crate::client::{Client, range};
 use crate::stage::{BLOCK, Running, Stage};
-use crate::users::NOBODY;
+use crate::users::{NOBODY, start_as};
 
 /// Blocks of the attacker's large files, and of the budget.
 const BLOCKS: u64 = 4096;
 /// Answers that the honest client waits for under each attack.
 const ANSWERS: u32 = 25;
+/// Who attacks.
+const USERS: [u32; 2] = [65_531, 65_530];
 
 /// Plays a move until it is killed.
 pub(super) fn play(socket: &Path, words: &[&Path]) {
@@ -39,19 +41,24 @@ fn limits() -> Limits {
     Limits { messages_per_s: 1 << 30, messages_burst: 1 << 30, ..Limits::default() }
 }
 
-fn start(service: &Running, directory: &Path, name: &str, blocks: u64, seed: u64) -> Child {
-    let words = [name.to_owned(), directory.display().to_string(), blocks.to_string(), seed.to_string()];
-    let words: Vec<PathBuf> = words.into_iter().map(PathBuf::from).collect();
-    attack(service, "move", &words.iter().map(PathBuf::as_path).collect::<Vec<_>>())
+/// A move, the blocks of its files, its seed, and who plays it.
+type Played = (&'static str, u64, u64, u32);
+
+fn start(service: &Running, directory: &Path, (name, blocks, seed, user): Played) -> Child {
+    let directory = directory.join(user.to_string());
+    std::fs::create_dir_all(&directory).unwrap();
+    std::os::unix::fs::chown(&directory, Some(user), Some(user)).unwrap();
+    let words = ["move", name].map(str::to_owned).into_iter();
+    let words = words.chain([directory.display().to_string(), blocks.to_string(), seed.to_string()]);
+    start_as("attacker", &service.socket, &words.collect::<Vec<_>>(), Some(user))
 }
 
-/// An honest client has its say under attack: moves with their blocks and seeds.
-fn serves_under(stage: &Stage, service: &Running, path: &Path, attackers: &[(&str, u64, u64)]) {
+/// An honest client has its say under attack.
+fn serves_under(stage: &Stage, service: &Running, path: &Path, attackers: &[Played]) {
     let theirs = stage.directory.join("theirs");
     std::fs::create_dir(&theirs).unwrap();
-    std::os::unix::fs::chown(&theirs, Some(NOBODY), Some(NOBODY)).unwrap();
     let before = service.snapshot().sessions_opened;
-    let start = |&(name, blocks, seed): &(&str, u64, u64)| start(service, &theirs, name, blocks, seed);
+    let start = |played: &Played| start(service, &theirs, *played);
     let running = RefCell::new(attackers.iter().map(start).collect::<Vec<Child>>());
     service.until("the attack has begun", |snapshot| {
         // Their user may still be put out for what the attack before has left to be closed: who is refused comes again.
@@ -90,7 +97,26 @@ fn whoever_makes_the_service_work_keeps_nobody_else_from_being_served() {
     let path = stage.file("a", 8);
     let service = stage.service_with(BLOCKS, limits());
     for (name, _) in MOVES {
-        serves_under(&stage, &service, &path, &[(name, BLOCKS, 1)]);
+        serves_under(&stage, &service, &path, &[(name, BLOCKS, moves::PLAIN, NOBODY)]);
+    }
+    service.end();
+}
+
+#[test]
+fn variations_of_each_attack_keep_nobody_from_being_served() {
+    let Some(stage) = stage_for_attackers("variations_of_each_attack_keep_nobody_from_being_served") else {
+        return;
+    };
+    let path = stage.file("a", 8);
+    let service = stage.service_with(BLOCKS, limits());
+    let mut random = Random(7);
+    for (name, _) in MOVES {
+        // With other numbers, and by several users at a time.
+        for users in 1..=2 {
+            let mut play = |user: &u32| (name, BLOCKS >> random.below(4), 2 + random.below(1 << 20), *user);
+            let attackers: Vec<Played> = USERS[..users].iter().map(&mut play).collect();
+            serves_under(&stage, &service, &path, &attackers);
+        }
     }
     service.end();
 }
@@ -104,10 +130,10 @@ fn mixtures_of_attacks_keep_nobody_from_being_served() {
     let service = stage.service_with(BLOCKS, limits());
     for seed in 1..=4 {
         let mut random = Random(seed << 32 | seed);
-        let attackers: Vec<(&str, u64, u64)> = (0..4)
+        let attackers: Vec<Played> = (0..4)
             .map(|_| {
                 let (name, _) = MOVES[random.below(MOVES.len() as u64) as usize];
-                (name, BLOCKS >> random.below(4), random.below(1 << 20))
+                (name, BLOCKS >> random.below(4), random.below(1 << 20), NOBODY)
             })
             .collect();
         serves_under(&stage, &service, &path, &attackers);
