@@ -3,7 +3,7 @@
 use super::Reference;
 use super::list::{FileState, NONE};
 use super::runs::Joins;
-use super::stream::{BESIDE, PASSED_OVER, Stream};
+use super::stream::{PASSED_OVER, Stream};
 
 /// References of a file, counted in the file's own order, that may be left out or come late and still be where the
 /// file was expected. At 50% dropped, one gap in 4 billion is longer.
@@ -28,12 +28,12 @@ impl Stream {
         let known = file.place == self.place;
         let at = if known { file.at } else { [NONE; 2] };
         let at_before = file.at[0];
-        let frontier = self.frontier.at();
+        let (frontier, reach) = (self.frontier.at(), self.beside());
         // A second read of the same block is not the block's next turn.
         let repeats = joins == Joins::Repeats;
         let (before, from) = self.list.around(r.block, frontier);
         let beside = self.nearer(self.unused_before(before), self.unused_from(r.block, from));
-        if beside != NONE && beside.abs_diff(frontier) <= BESIDE {
+        if beside != NONE && beside.abs_diff(frontier) <= reach {
             let turn = !repeats || (beside >= frontier && beside - frontier <= 2);
             return if turn { Found::Expected(beside) } else { Found::UsedUp(NONE) };
         }
@@ -77,7 +77,7 @@ impl Stream {
         match best {
             // The file's very next reference, wherever it is; or one that is near in every sense.
             (0, p, _) => Found::Expected(p),
-            (off, p, far) if off <= SLACK && far <= BESIDE => Found::Expected(p),
+            (off, p, far) if off <= SLACK && far <= reach => Found::Expected(p),
             _ if used_up != NONE => Found::UsedUp(used_up),
             (off, p, _) if off <= SLACK => Found::NextVisit(p),
             _ if self.in_window(beside) && !repeats => Found::OutOfOrder(beside),

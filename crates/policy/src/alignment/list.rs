@@ -38,6 +38,15 @@ pub(crate) const TOGETHER: u32 = 32;
 /// and entries that slipped in between, still leave it one.
 const RUN_REACH: u32 = 8;
 
+/// Positions within which a file goes on with its next block where readers take turns in the list.
+const TURN_REACH: u32 = 64;
+
+/// Steps after which it is looked at how far apart they are.
+const STEPS_A_LOOK: u64 = 64;
+
+/// As many turns are told apart at most.
+const MOST_TURNS: u32 = 8;
+
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     block: u32,
@@ -77,6 +86,11 @@ pub(crate) struct List {
     slots: Paged,
     files: Vec<FileState>,
     distinct: u32,
+    /// How often a file went on with its next block, and after how many positions all in all.
+    steps: u64,
+    steps_positions: u64,
+    /// See [`List::turns`]; 0 before the first look.
+    turns: u32,
     /// Changes with the positions and what they are.
     changes: u32,
 }
@@ -103,6 +117,13 @@ impl List {
     /// A number that changes whenever a position comes, goes, or becomes one of another kind.
     pub(crate) fn changes(&self) -> u32 {
         self.changes
+    }
+
+    /// About how many readers take turns in the list: so many positions of others lie between a block and the next one of its
+    /// file in the mean; 1 for one reader, also where every other position has slipped in.
+    #[inline]
+    pub(crate) fn turns(&self) -> u32 {
+        self.turns.max(1)
     }
 
     /// How many blocks are named.
@@ -201,6 +222,14 @@ impl List {
         let neighbour = last_index.abs_diff(r.index) == 1 && position - last <= RUN_REACH;
         if neighbour {
             self.mark_run(last);
+        }
+        if last_index.wrapping_add(1) == r.index && position - last <= TURN_REACH {
+            self.steps += 1;
+            self.steps_positions += u64::from(position - last);
+            if self.steps.is_multiple_of(STEPS_A_LOOK) {
+                let mean = (self.steps_positions / self.steps) as u32;
+                self.turns = (mean - 1).clamp(1, MOST_TURNS);
+            }
         }
         (self.ordinal(last) + 1, if neighbour { RUN } else { 0 })
     }

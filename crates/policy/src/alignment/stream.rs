@@ -28,8 +28,9 @@ const MISSED: u32 = 4;
 /// All of the last references were where they were expected.
 const ALL_FOUND: u32 = 1 << 16;
 
-/// Positions around the frontier in which a reference is as good as at its file's place.
-pub(super) const BESIDE: u32 = 64;
+/// Positions around the frontier in which a reference is as good as at its file's place, for each reader that takes turns in
+/// the list: what lies one reference further in its file lies as many further in the list.
+const BESIDE: u32 = 64;
 
 /// Runs between two looks for a far place, at most.
 const LONGEST_WAIT: u32 = 16;
@@ -374,6 +375,12 @@ impl Stream {
         self.take(slot, p, joins, false)
     }
 
+    /// See [`BESIDE`].
+    #[inline]
+    pub(super) fn beside(&self) -> u32 {
+        BESIDE * self.list.turns()
+    }
+
     /// The chance that a listed block has a position in the window, of 256.
     fn by_chance(&self) -> u32 {
         let width = 2 * u64::from(self.limits.window);
@@ -405,13 +412,14 @@ impl Stream {
         self.counts.matched += 1;
         if expected {
             self.settle(slot, p);
+            let beside = self.beside();
             let run = self.runs.current();
             let begins = !run.explained && !run.astray;
             run.explained = !run.astray;
             run.missed = 0;
             let (length, run_explained) = (run.length, run.explained);
-            let far = p.abs_diff(self.frontier.at()) > BESIDE;
-            let follows = !far || p.abs_diff(self.far) <= BESIDE;
+            let far = p.abs_diff(self.frontier.at()) > beside;
+            let follows = !far || p.abs_diff(self.far) <= beside;
             let sampled = (begins || run.unsampled) && follows;
             run.unsampled = (begins || run.unsampled) && !follows;
             if far {
