@@ -23,6 +23,8 @@ mod client;
 #[path = "../tests/attacks/moves.rs"]
 #[allow(dead_code)]
 mod moves;
+#[path = "../tests/attacks/sendings.rs"]
+mod sendings;
 
 use actors::{Actors, HONEST, STRANGER};
 use client::Client;

@@ -31,7 +31,7 @@ mod tests {
     use foretell_recording::{FileNumber, RoleId};
 
     fn of(waits_ns: impl IntoIterator<Item = u64>) -> u64 {
-        let access = |(at, waited_ns)| Access {
+        let access = |(at, waited_ns): (u32, u64)| Access {
             at_ns: at.into(),
             waited_ns,
             ..Access::read(RoleId(0), FileNumber(at), 0, 4)

@@ -19,17 +19,19 @@ pub const ALLOCATIONS: &[(&str, Allocation)] = &[
 ];
 
 /// The value that `name` stands for.
-pub fn value_of<T: Copy>(table: &[(&'static str, T)], name: &str) -> Option<T> {
+pub(super) fn value_of<T: Copy>(table: &[(&'static str, T)], name: &str) -> Option<T> {
     table.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
 /// The name of `value`; empty for a value that has none.
-pub fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
+pub(super) fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
     table.iter().find(|(_, known)| known == value).map_or("", |(name, _)| *name)
 }
 
 #[cfg(test)]
 mod tests {
+    use foretell_policy::PoolPolicy;
+
     use super::*;
 
     /// The tables of names in `docs/` are written by hand.
