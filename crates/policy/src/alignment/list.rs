@@ -415,6 +415,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn it_is_known_how_many_readers_take_turns_in_a_list() {
+        let turns = |readers: u32, slips_in: bool| {
+            let mut list = List::default();
+            for index in 0..1000 {
+                for file in 0..readers {
+                    list.append(Reference { block: file * 1000 + index, file, index });
+                }
+                if slips_in {
+                    list.append(Reference { block: 100_000 + index, file: 100 + index, index: 0 });
+                }
+            }
+            list.turns()
+        };
+        assert_eq!([turns(1, false), turns(1, true), turns(4, false), turns(8, false)], [1, 1, 3, 7]);
+        assert_eq!(turns(40, false), MOST_TURNS);
+    }
+
     proptest! {
         #![proptest_config(seeded(200))]
 
