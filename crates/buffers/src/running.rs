@@ -156,7 +156,7 @@ mod tests {
                 content[at as usize] ^= 8;
             }
             let ranges = ranges.into_iter().map(|(start, length)| start..(start + length).min(LENGTH));
-            for range in ranges.chain([0..LENGTH]) {
+            for range in ranges.chain(std::iter::once(0..LENGTH)) {
                 let was_all = came.iter().all(|&came| came);
                 came[range.start as usize..range.end as usize].fill(true);
                 let said = bring(&mut running, range, &content);

@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn what_is_being_read_is_there_however_scattered_the_rest_lies() {
         let pages = 300;
-        let read = |page: u64| page % 3 == 0;
+        let read = |page: u64| page.is_multiple_of(3);
         let on_its_way = |page: u64| (100..150).contains(&page);
         let cached = |page: &u64| read(*page) || on_its_way(*page);
         let map = || Ok((0..pages).map(read).collect());

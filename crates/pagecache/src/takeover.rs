@@ -276,7 +276,7 @@ impl Steering {
         self.engine.remove_file(id);
         self.act();
         if let Some(managed) = self.files.remove(id) {
-            self.ledger.end_file(managed.serial, managed.path, counters.into());
+            self.ledger.end_file(managed.serial, managed.path, counters);
             self.commands.push(Command::Forget(managed.key));
         }
     }
