@@ -170,7 +170,12 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn run(mut self) -> Followed {
+    /// Follows the first [`FOLLOWED`] requests; the rest goes as the last three quarters of these.
+    fn run(self) -> Followed {
+        self.run_following(FOLLOWED)
+    }
+
+    fn run_following(mut self, followed: u64) -> Followed {
         let total = self.what.requests.saturating_mul(self.what.streams.into());
         let (mut now_ms, mut done_ms) = (0.0_f64, None);
         // Where the last three quarters begin.
@@ -200,10 +205,10 @@ impl<'a> Machine<'a> {
                         done_ms = Some((self.serve(now_ms, next), next));
                         self.charge(now_ms);
                     }
-                    if quarter.0 == 0 && self.served >= FOLLOWED / 4 {
+                    if quarter.0 == 0 && self.served >= followed / 4 {
                         quarter = (self.served, now_ms, self.busy_ms);
                     }
-                    if self.served >= FOLLOWED && self.served < total {
+                    if self.served >= followed && self.served < total {
                         let (first, first_ms, first_busy_ms) = quarter;
                         let rest = (total - self.served) as f64 / (self.served - first) as f64;
                         let time_ms = now_ms + rest * (now_ms - first_ms);
@@ -398,6 +403,46 @@ impl<'a> Machine<'a> {
             if let Some(oldest) = oldest {
                 self.streams[oldest].cached_to = 0.0;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foretell_device::catalogue::find;
+
+    #[test]
+    fn what_is_extrapolated_is_what_comes_of_all_requests() {
+        for (name, streams, kib, think_ms, ahead) in [
+            ("disk7200", 2, 128.0, 0.2, true),
+            ("disk7200", 2, 512.0, 1.0, true),
+            ("disk7200", 3, 1024.0, 2.0, true),
+            ("disk7200", 2, 128.0, 0.2, false),
+            ("hp97560", 2, 64.0, 5.0, true),
+            ("hp97560", 5, 8.0, 0.5, false),
+        ] {
+            let costs = Costs::of(&find(name).unwrap());
+            let arm = costs.arm.as_ref().unwrap();
+            let (bytes, requests) = (kib * 1024.0, 1000);
+            let streams = Streams {
+                streams,
+                requests,
+                bytes,
+                piece_bytes: bytes,
+                stride_bytes: bytes,
+                span_bytes: bytes * requests as f64,
+                layout: Layout::Adjacent,
+                think_ms,
+                driver_ms: 0.1,
+                processors: 1,
+                ahead,
+                reads_ahead: true,
+            };
+            let machine = || Machine::new(&costs, arm, arm.surface.as_ref().unwrap(), &streams);
+            let (some, all) = (machine().run(), machine().run_following(u64::MAX));
+            let error = (some.time_ms / all.time_ms - 1.0).abs();
+            assert!(error < 0.02, "{name} {streams:?}: {some:?} {all:?}");
         }
     }
 }

@@ -78,13 +78,13 @@ fn advice_is_set_shown_and_put_back() {
     // Linux 6.18 begins with 8192, which is as good for this workload.
     device.set_read_ahead_kb("128");
     let said = ok(device.apply());
-    assert!(said.contains(&format!("{}: read_ahead_kb: 128 -> 512", device.name())), "{said}");
+    assert!(said.contains(&format!("{}: read_ahead_kb: 128 -> 1024", device.name())), "{said}");
     assert!(said.contains("--undo /dev/loop"), "{said}");
-    assert_eq!(device.read_ahead_kb(), "512");
+    assert_eq!(device.read_ahead_kb(), "1024");
     let again = ok(device.apply());
     assert!(again.contains("nothing that can be set there"), "{again}");
     let said = ok(device.undo());
-    assert!(said.contains("512 -> 128, as it was"), "{said}");
+    assert!(said.contains("1024 -> 128, as it was"), "{said}");
     assert_eq!(device.read_ahead_kb(), "128");
     assert!(ok(device.undo()).contains("nothing was set there"));
 }
