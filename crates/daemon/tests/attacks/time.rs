@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Child;
 
 use foretell_protocol::Entry;
-use foretelld::Limits;
+use foretelld::{Limits, Snapshot};
 
 use super::moves::{self, MOVES, Random, Scene};
 use super::stage_for_attackers;
@@ -57,17 +57,19 @@ fn start(service: &Running, directory: &Path, (name, blocks, seed, user): Played
 fn serves_under(stage: &Stage, service: &Running, path: &Path, attackers: &[Played]) {
     let theirs = stage.directory.join("theirs");
     std::fs::create_dir(&theirs).unwrap();
-    let before = service.snapshot().sessions_opened;
+    // Who never says who it is opens no session, and is refused in the end.
+    let come = |snapshot: &Snapshot| snapshot.sessions_opened + snapshot.sessions_refused;
+    let before = come(&service.snapshot());
     let start = |played: &Played| start(service, &theirs, *played);
     let running = RefCell::new(attackers.iter().map(start).collect::<Vec<Child>>());
-    service.until("the attack has begun", |snapshot| {
+    service.until(&format!("{attackers:?} have begun"), |snapshot| {
         // Their user may still be put out for what the attack before has left to be closed: who is refused comes again.
         for (attacker, attack) in running.borrow_mut().iter_mut().zip(attackers) {
             if attacker.try_wait().unwrap().is_some() {
                 *attacker = start(attack);
             }
         }
-        snapshot.sessions_opened > before
+        come(snapshot) > before
     });
     let mut attackers = running.into_inner();
     let mut client = Client::connect(&service.socket);
