@@ -330,6 +330,8 @@ class ForetellFileSystem(Listing, Waiting, ChainedFileSystem):  # type: ignore[m
                     found[url] = state.pool.open(url, stamp)
                 else:
                     new.append(url)
+        # Where other machines may have it, it is not known yet who is asked for it.
+        first = first if self._peers is None else None
         found |= zip(new, state.pool.open_all(new, known=state.known, first=first))
         with state.lock:
             for url, one in found.items():
