@@ -80,8 +80,8 @@ pub struct StreamGuesses {
     pub wrong_pages: u64,
     /// What the program would have waited besides, nanoseconds: an estimate.
     pub saved_ns: u64,
-    /// What it waited in sequences that were read ahead of, or of which that was tried and does not pay: their device gives no
-    /// more. Nanoseconds.
+    /// What it waited in sequences that were read ahead of, of which that was tried and does not pay, or that are left to the kernel
+    /// as the disk has an arm: it gives no more. Nanoseconds.
     pub at_full_rate_ns: u64,
 }
 
@@ -398,7 +398,12 @@ impl Streams {
         // Half of it is for others.
         let affordable = self.budget_pages / 2 / u64::from(unit_pages.max(1));
         let is_sequence = stream.steps.is_none();
-        if is_sequence && (affordable < LEAST_AHEAD_PAGES || self.arm.is_in_the_way(&piece.path)) {
+        if is_sequence && self.arm.is_in_the_way(&piece.path) {
+            // The kernel has all of the disk.
+            self.sequences.at_full_rate_ns = self.sequences.at_full_rate_ns.saturating_add(piece.waited_ns);
+            return Vec::new();
+        }
+        if is_sequence && affordable < LEAST_AHEAD_PAGES {
             return Vec::new();
         }
         let goal = length.min(u32::try_from(affordable).unwrap_or(u32::MAX));
