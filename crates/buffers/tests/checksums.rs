@@ -153,9 +153,9 @@ fn a_server_that_sends_checksums_of_whole_objects_with_ranges_is_read_all_the_sa
     for part in 0..5 {
         assert!(read(&object, part * P, P).unwrap() == bytes("a", 0, part * P..(part + 1) * P));
     }
-    // That was found out once.
+    // That was found out once, or by two requests beside each other, and not by each.
     let heads = server.asked().into_iter().filter(|asked| asked.method == "HEAD").count();
-    assert_eq!(heads, 2);
+    assert!((2..=3).contains(&heads), "{heads}");
 }
 
 fn served_over_http(header: &'static str, value: String) -> (Server, Pool) {
