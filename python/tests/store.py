@@ -15,6 +15,12 @@ from xml.sax.saxutils import escape
 from foretell.fs import ForetellFileSystem
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # Of those that come while five wait the kernel drops the first message, and they come again after 1, 3, 7 and 15 s.
+    request_queue_size = 1024
+
+
 class Store:
     """Objects by their path, the bucket's name first: "bucket/key"."""
 
@@ -45,8 +51,7 @@ class Store:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
