@@ -8,6 +8,7 @@ mod server;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use common::{PART, bytes, options, read};
 use foretell_buffers::{Error, Object, Options, Pool};
@@ -174,8 +175,10 @@ fn googles_and_other_servers_checksums_hold_for_whole_objects() {
         let [right, wrong] = ["right", "wrong"].map(|name| pool.open(&server.url(name)).unwrap());
         assert!(read(&right, 0, LENGTH).unwrap() == content());
         assert!(damaged(&wrong, 0, LENGTH).contains("and are stored with"));
-        // Of a range they say nothing.
-        assert!(read(&wrong, 4 * P, P).unwrap() == bytes("a", 0, 4 * P..5 * P));
+        // Of a range they say nothing, and whoever opens it again may have what is right of it.
+        drop(wrong);
+        let again = pool.open(&server.url("wrong")).unwrap();
+        assert!(read(&again, 4 * P, P).unwrap() == bytes("a", 0, 4 * P..5 * P));
     }
 }
 
@@ -215,7 +218,12 @@ fn what_has_come_is_read_before_the_rest_and_a_wrong_bit_is_an_error_where_it_go
     damaged(&wrong, 0, P);
     damaged(&wrong, 5 * P, 1);
     assert_eq!(server.asked().len(), asked);
-    assert_eq!(pool.statistics().unwrap().memory_bytes, LENGTH);
+    // The request that brought it may hold its last part for a moment yet.
+    let start = Instant::now();
+    while pool.statistics().unwrap().memory_bytes != LENGTH {
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", pool.statistics());
+        std::thread::sleep(Duration::from_millis(1));
+    }
     // Opened again, it is.
     drop(wrong);
     let again = pool.open("s3://b/wrong").unwrap();
@@ -235,7 +243,8 @@ fn an_object_of_several_requests_is_held_to_its_checksum_by_the_last_of_them() {
             let length = P.min(LENGTH - at);
             assert!(read(&right, at, length).unwrap() == bytes("a", 0, at..at + length));
             if part != last {
-                read(&wrong, at, length).unwrap();
+                // What is read ahead may bring the rest, and with it the error.
+                let _ = read(&wrong, at, length);
             }
         }
         let why = damaged(&wrong, last * P, 1);
