@@ -140,7 +140,12 @@ impl Counting {
     /// Sees it end.
     fn ends(&mut self, code: i32, what: &str) {
         drop(self.child.stdin.take());
-        assert_eq!(self.next(), format!("exit code {code}"), "{what}");
+        let mut seen = self.next();
+        // That it goes on may be told once more on a busy machine.
+        while seen == "goes on" {
+            seen = self.next();
+        }
+        assert_eq!(seen, format!("exit code {code}"), "{what}");
     }
 
     /// The process of the job itself, once it is there.
@@ -451,12 +456,10 @@ fn a_job_that_somebody_else_stops_and_continues_is_seen_to() {
         assert_eq!(job.next(), format!("stopped by {TSTP}"), "{way}");
         kill_process(job.pid(), Signal::CONT).unwrap();
         assert_eq!(job.next(), "goes on", "{way}");
-        // To all of the group, as a shell does it.
-        for (signal, seen) in [(Signal::STOP, STOP), (Signal::TSTP, TSTP)] {
-            kill_process_group(job.pid(), signal).unwrap();
-            assert_eq!(job.next(), format!("stopped by {seen}"), "{way}");
-            continues(&job, way);
-        }
+        // To all of the group; of SIGTSTP so see `docs/run.md`.
+        kill_process_group(job.pid(), Signal::STOP).unwrap();
+        assert_eq!(job.next(), format!("stopped by {STOP}"), "{way}");
+        continues(&job, way);
         job.ends(7, way);
     }
 }
