@@ -195,6 +195,8 @@ fn tell_apart(hearing: Hearing, target: &Mutex<Target>) -> ! {
             take_in(&mut apart, heard, hearing, &mut lock(target));
         }
         if hearing.stop_with_job(&mut stops) {
+            // The job has heard what has stopped it, and would stop once more if it were told.
+            apart.forget(&STOPS);
             apart.forget(&[SIGCONT]);
         }
         let job = match &*lock(target) {
